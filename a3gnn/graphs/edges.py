@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import UsageError
+from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.edge_list_kernels import cached_first, is_by_target, places_by_target
 from a3gnn.graphs.schema import Schema
 from a3gnn.storage.compiled import readonly
@@ -187,26 +187,29 @@ def _times_of(lists: Sequence[EdgeList]) -> EdgeTimes | None:
     timed = np.array([one.times is not None for one in lists], dtype=np.bool_)
     if not timed.any():
         return None
-    times = [known_times(one.times, len(one.sources), "edge") for one in lists if one.times is not None]
+    times = [known_times("times", one.times, len(one.sources), "edge") for one in lists if one.times is not None]
     distinct, places = np.unique(np.concatenate(times), return_inverse=True)
     ranks = np.zeros(sum(len(one.sources) for one in lists), dtype=np.int32)
     ranks[np.repeat(timed, [len(one.sources) for one in lists])] = places
     return EdgeTimes(ranks, distinct, readonly(timed))
 
 
-def known_times(times: NDArray[Any], count: int, owner: str) -> NDArray[Any]:
-    """Returns `times`, of `count` nodes or edges, which `owner` says.
+def known_times(
+    name: str, times: NDArray[Any], count: int, owner: str, error: type[A3GNNError] = UsageError
+) -> NDArray[Any]:
+    """Returns the `times` called `name`, of `count` nodes, edges, seeds or pairs, which `owner` says.
 
     Raises:
-        UsageError: They are not one number each, or one is missing: NaN, or the least integer, which stands for NaT.
+        A3GNNError: An `error`: they are not one number each, or one is missing: NaN, or the least integer, which stands
+            for NaT.
     """
     if times.shape != (count,) or times.dtype.kind not in "fiu":
-        raise UsageError(f"times must be {count} numbers, one per {owner}, got {times.dtype} of {times.shape}")
+        raise error(f"{name} must be {count} numbers, one per {owner}, got {times.dtype} of shape {times.shape}")
     missing = np.isnan(times) if times.dtype.kind == "f" else times == np.iinfo(times.dtype).min
     if times.dtype.kind != "u" and missing.any():
-        raise UsageError(
-            f"times must be known, {int(missing.sum())} of {count} are missing (NaN or the least integer); what has no "
-            f"time might show the future, so leave such {owner}s out, or give them the latest time"
+        raise error(
+            f"{name} must be known, {int(missing.sum())} of {count} are missing (NaN or the least integer); without a "
+            f"time the future might show, so leave such {owner}s out"
         )
     return times
 

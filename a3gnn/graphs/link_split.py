@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from a3gnn.checks import whole_number
 from a3gnn.errors import GraphError, UsageError, unknown_name
 from a3gnn.graphs.arrays import MAX_NODES
+from a3gnn.graphs.edges import known_times
 from a3gnn.graphs.pyg import remedy_for
 from a3gnn.graphs.validate import check_edges
 from a3gnn.seeding import derive
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 #: A relation of a `HeteroData`; None is the one of a `Data`.
 Relation: TypeAlias = tuple[str, str, str] | None
 _Ids: TypeAlias = NDArray[np.int64]
+#: Where edges are shown, and which of the pairs they show, bool, shape (pairs,).
+_Place: TypeAlias = tuple[str, NDArray[np.bool_]]
 
 #: Two relations are mirrors if they share this part of the pairs of either. Guess: inverse relations of RDF graphs
 #: share three quarters and more.
@@ -138,8 +141,9 @@ def link_split(
     _check_filled(parts[relation], num_val, num_test, disjoint_train_ratio)
     for name in _mirrors(relation, edges.values(), pairs, size, _named(rev_edge_type, relation, edges)):
         if name not in parts:  # pairs that the relation doesn't have stay visible
-            at, known = _places(pairs, _keys(edges[name].ids, size, _flips(relation, name)))
-            parts[name] = np.where(known, of_pair[at], 0)
+            keys = _keys(edges[name].ids, size, _flips(relation, name))
+            at = np.minimum(np.searchsorted(pairs, keys), len(pairs) - 1)
+            parts[name] = np.where(pairs[at] == keys, of_pair[at], 0)
     predicted = _one_direction(index, place, times, is_undirected, len(flips) == 2)
     made = []
     for code, last in enumerate((0 if disjoint_train_ratio else 1, 1, 2), 1):
@@ -207,47 +211,49 @@ def _leaks(parts: list[_Part], relation: Relation, rev_edge_type: Any) -> Iterat
     """Yields the kind and the text of each leak."""
     messages, pairs = [one for part in parts for one in part.messages], [part.pairs for part in parts]
     size = _size(one.ids for part in parts for one in (*part.messages, part.pairs, part.negatives))
-    known = np.unique(_keys(_joined(messages + pairs, relation), size, _flips(relation, relation)))
+    known = np.unique(_keys(_joined([*messages, *pairs], relation), size, _flips(relation, relation)))
     named = _named(rev_edge_type, relation, {one.relation for one in messages})
-    mirrors = {*_mirrors(relation, messages, known, size, named)}
-    for at, part in enumerate(parts[1:], 1):
+    mirrors = {relation, *_mirrors(relation, messages, known, size, named)}
+    for at, part in enumerate(parts):
         shown = [*pairs[:at], *(one for earlier in parts[: at + 1] for one in earlier.messages)]
-        for kind, leaked in _shown(part.pairs, shown, relation, mirrors, size).items():
-            first = int(np.argmax(leaked))
-            pair = part.pairs._replace(
-                ids=part.pairs.ids[:, [first]], times=None if part.pairs.times is None else part.pairs.times[[first]]
-            )
-            place = next(one.place for one in shown[::-1] if kind in _shown(pair, [one], relation, mirrors, size))
-            yield kind, _text(kind, part.pairs, leaked, place)
+        for kind, by_place in _shown(part.pairs, shown if at else [], mirrors, size).items():
+            yield kind, _text(kind, part.pairs, by_place)
     own = [one for one in messages if one.relation == relation]
     for part in parts:
-        if "edges" in (found := _shown(part.negatives, own, relation, set(), size)):
-            yield "negatives", _text("negatives", part.negatives, found["edges"], "messages")
+        if by_place := _shown(part.negatives, own, {relation}, size).get("edges", []):
+            yield "negatives", _text("negatives", part.negatives, by_place)
 
 
-def _shown(
-    pairs: _Edges, shown: list[_Edges], relation: Relation, mirrors: set[Relation], size: int
-) -> dict[str, NDArray[np.bool_]]:
-    """Returns for each kind of leak which of the pairs `shown` shows, bool, shape (pairs,); kinds without one lack."""
-    both = _flips(relation, relation)
-    untimed = [one for one in shown if one.times is None]
-    forward = _keys(pairs.ids, size, (False,))
-    own = np.sort(_keys(_joined(untimed, relation), size, (False,)))
-    found = {"edges": _places(own, forward)[1]}
-    if len(both) == 2:
-        found["reversed"] = _places(own, _keys(pairs.ids, size, (True,)))[1] & ~found["edges"]
-    elsewhere = [_keys(one.ids, size, _flips(relation, one.relation)) for one in untimed if one.relation in mirrors]
-    if elsewhere:
-        found["relations"] = _places(np.sort(np.concatenate(elsewhere)), _keys(pairs.ids, size, both))[1]
-    latest = [one.times.max() for one in shown if one.times is not None and len(one.times)]
-    if latest and pairs.times is not None:
-        found["times"] = pairs.times <= max(latest)
-    return {kind: leaked for kind, leaked in found.items() if leaked.any()}
+def _shown(pairs: _Edges, shown: list[_Edges], mirrors: set[Relation], size: int) -> dict[str, list[_Place]]:
+    """Returns for each kind of leak which of the pairs each of `shown` shows; kinds without a leak lack."""
+    both = _flips(pairs.relation, pairs.relation)
+    found: dict[str, list[_Place]] = {}
+    for one in shown:
+        leaked: dict[str, NDArray[np.bool_]] = {}
+        if one.times is not None:
+            if pairs.times is not None and len(one.times):
+                leaked["times"] = pairs.times <= one.times.max()
+        elif one.relation == pairs.relation:
+            own = _keys(one.ids, size, (False,))
+            leaked = {
+                name: np.isin(_keys(pairs.ids, size, (flip,)), own)
+                for flip, name in zip(both, ("edges", "reversed"), strict=False)
+            }
+        elif one.relation in mirrors:
+            keys = _keys(one.ids, size, _flips(pairs.relation, one.relation))
+            leaked["relations"] = np.isin(_keys(pairs.ids, size, both), keys)
+        for kind, which in leaked.items():
+            found.setdefault(kind, []).append((one.place, which))
+    edges = [which for _, which in found.get("edges", [])]
+    found["reversed"] = [(place, which & ~np.any(edges, axis=0)) for place, which in found.get("reversed", [])]
+    return {kind: places for kind, places in found.items() if any(which.any() for _, which in places)}
 
 
-def _text(kind: str, pairs: _Edges, leaked: NDArray[np.bool_], place: str) -> str:
+def _text(kind: str, pairs: _Edges, by_place: list[_Place]) -> str:
     wrong, remedy = _KINDS[kind]
+    leaked: NDArray[np.bool_] = np.any([which for _, which in by_place], axis=0)
     first = int(np.argmax(leaked))
+    place = [place for place, which in by_place if which[first]][-1]
     of = f" of {pairs.relation}" if pairs.relation else ""
     at = f" at {pairs.times[first]}" if pairs.times is not None else ""
     return (
@@ -352,24 +358,13 @@ def _index(name: str, given: Any) -> _Ids:
 
 
 def _times(name: str, given: Any, index: _Ids) -> NDArray[Any] | None:
-    """Returns a time per pair of `index`; None without times."""
+    """Returns a time per pair of `index`, of dates in nanoseconds; None without times."""
     if given is None:
         return None
-    times, number = _array(given), index.shape[1]
+    times = _array(given)
     times = times[:, 0] if times.ndim == 2 and times.shape[1] == 1 else times
-    if times.shape != (number,) or times.dtype.kind not in "iufM":
-        raise GraphError(
-            f"{name} must have a number per edge, got {times.dtype} of shape {times.shape} for {number:,} edges; give "
-            "seconds or steps as int64"
-        )
-    least = np.iinfo(times.dtype).min if times.dtype.kind == "i" else None
-    missing = np.isnat(times) if times.dtype.kind == "M" else times == least if least else np.isnan(times)
-    if missing.any():
-        raise GraphError(
-            f"{name} must have a time for each edge, but {int(missing.sum()):,} are missing (NaN, NaT or the least "
-            "integer); leave out these edges"
-        )
-    return times.view(np.int64) if times.dtype.kind == "M" else times
+    times = times.astype("M8[ns]").view(np.int64) if times.dtype.kind == "M" else times
+    return known_times(name, times, index.shape[1], "edge", GraphError)
 
 
 def _array(given: Any) -> NDArray[Any]:
@@ -399,14 +394,15 @@ def _called(relation: Relation) -> str:
 
 def _named(given: Any, relation: Relation, relations: Collection[Relation]) -> set[Relation]:
     """Returns the mirrors of `relation` by name: those given, and those that are called its reverse."""
-    named = [] if given is None else [given] if isinstance(given, tuple) and isinstance(given[0], str) else [*given]
+    named = {given} if isinstance(given, tuple) and isinstance(given[0], str) else {*(given or ())}
     for one in named:
         if one not in relations or not _flips(relation, one):
             of = ", ".join(_called(name) for name in relations if name != relation and _flips(relation, name)) or "none"
             raise UsageError(f"rev_edge_type must be between the types of {_called(relation)} ({of}), got {one!r}")
-    alike = {one for one in relations if one and relation and f"rev_{relation[1]}" == one[1]}
-    alike |= {one for one in relations if one and relation and f"rev_{one[1]}" == relation[1]}
-    return {one for one in (*named, *alike) if one != relation and _flips(relation, one)}
+    for one in relations:
+        if one and relation and (one[1] == f"rev_{relation[1]}" or relation[1] == f"rev_{one[1]}"):
+            named.add(one)
+    return {one for one in named if one != relation and _flips(relation, one)}
 
 
 def _mirrors(
@@ -419,7 +415,7 @@ def _mirrors(
         if other == relation or not flips:
             continue
         keys = np.unique(_keys(_joined(edges, other), size, flips))
-        shared = int(_places(pairs, keys)[1].sum())
+        shared = np.isin(keys, pairs, assume_unique=True).sum()
         if other in named or shared >= max(1.0, _MIRROR_SHARE * min(len(keys), len(pairs))):
             yield other
 
@@ -439,14 +435,6 @@ def _keys(index: _Ids, size: int, flips: tuple[bool, ...]) -> _Ids:
         np.minimum(first, second) * size + np.maximum(first, second) if len(flips) == 2 else first * size + second
     )
     return keys
-
-
-def _places(known: _Ids, keys: _Ids) -> tuple[_Ids, NDArray[np.bool_]]:
-    """Returns the places of `keys` in the sorted keys `known`, and whether they are there."""
-    if not len(known):
-        return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=np.bool_)
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return at, known[at] == keys
 
 
 def _joined(edges: Iterable[_Edges], relation: Relation) -> _Ids:

@@ -76,17 +76,18 @@ def fanouts_of(num_neighbors: Any, schema: Schema) -> tuple[Fanout, ...]:
 
     Raises:
         UsageError: `num_neighbors` is not a list of integers >= 1 or -1, nor a mapping from every relation to such a
-            list, in which 0 samples nothing; or the lists differ in length.
+            list; or the lists differ in length. Where there are types, 0 samples nothing.
     """
     if not isinstance(num_neighbors, Mapping):
-        return _hops(num_neighbors, "num_neighbors", 1)
+        hops = _hops(num_neighbors, "num_neighbors", 1 if schema.is_untyped else 0)
+        return tuple(fanout or (0,) * len(schema.relations) for fanout in hops)
     if schema.is_untyped:
         raise UsageError("num_neighbors must be a list where there are no types, got one list per type of edge")
     given = {relation_of(key, schema): value for key, value in num_neighbors.items()}
     missing = [relation for relation in schema.relations if relation not in given]
     if missing:
         raise UsageError(f"num_neighbors must have a list for every relation, {'__'.join(missing[0])} has none")
-    lists = [_hops(given[one], f"num_neighbors of {'__'.join(one)}", 0) for one in schema.relations]
+    lists = [_hops(given[one], f"num_neighbors of {'__'.join(one)}", 0, some=False) for one in schema.relations]
     if len({len(one) for one in lists}) > 1:
         raise UsageError(f"the number of hops must be the same across all relations, got {sorted(map(len, lists))}")
     return tuple(zip(*lists, strict=True))
@@ -106,8 +107,8 @@ def relation_of(key: Any, schema: Schema) -> Relation:
     raise UsageError(f"a relation must be one of {known}, got {key!r}" + ("; give all three names" if match else ""))
 
 
-def _hops(fanouts: Any, name: str, least: int) -> tuple[int, ...]:
-    if not isinstance(fanouts, Sequence) or isinstance(fanouts, str) or (not fanouts and least):
+def _hops(fanouts: Any, name: str, least: int, *, some: bool = True) -> tuple[int, ...]:
+    if not isinstance(fanouts, Sequence) or isinstance(fanouts, str) or (some and not fanouts):
         raise UsageError(f"{name} must be a list, one fanout per hop, got {fanouts!r}; such as [25, 10]")
     whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in fanouts)
     if not whole or any(fanout < least and fanout != -1 for fanout in fanouts):

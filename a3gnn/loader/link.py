@@ -16,11 +16,13 @@ from torch_geometric.sampler import NegativeSampling
 from a3gnn.checks import flag, positive_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.graphs.edges import known_times
+from a3gnn.graphs.schema import Schema
 from a3gnn.loader.arguments import LoaderArguments, relation_of
 from a3gnn.loader.loader import Loader, Supported, arguments_in, check_supported
-from a3gnn.loader.pyg_attributes import relation_keys, store_of
+from a3gnn.loader.pyg_attributes import fields_of, relation_keys
 from a3gnn.loader.pyg_source import Source
-from a3gnn.loader.seeds import InputNodes, array_of, checked_input_id, checked_times
+from a3gnn.loader.seeds import InputNodes, array_of, checked_input_id
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.sampling.negatives import Candidates, Negatives
@@ -63,10 +65,14 @@ class LinkFields(NamedTuple):
 
     def put(self, data: Any, num_seeds: int) -> None:
         """Writes the fields into the mini-batch `data`."""
-        store_of(data, self.key).input_id = self.input_id
+        fields_of(data, self.key)["input_id"] = self.input_id
         for key, written in zip((self.key, *self.types), self.written, strict=True):
+            fields = fields_of(data, key)
             for name, value in written.items():
-                store_of(data, key)[name] = value
+                if value is None:
+                    fields.pop(name, None)
+                else:
+                    fields[name] = value
         if self.pairs is not None:
             for store in data.node_stores:
                 store.batch = self.pairs[store.batch]
@@ -106,23 +112,23 @@ class InputPairs(InputNodes):
         Raises:
             UsageError: A negative has no free pair.
         """
-        sides = self._ends(places, epoch, index)
-        sizes, ends = [len(side) for side in sides], np.concatenate(sides)
-        of_pair = np.concatenate([np.arange(size) % len(places) for size in sizes])
-        if self.disjoint:
-            seeds, at = ends, np.arange(len(ends), dtype=np.int32)
+        (sources, targets), count = self._ends(places, epoch, index), len(places)
+        ends, of_pair, until = np.concatenate([sources, targets]), None, None
+        if self.disjoint:  # as with times
+            of_pair = np.concatenate([np.arange(len(side)) % count for side in (sources, targets)])
+            until = None if self.until is None else self.until[places][of_pair]
+            seeds, at = ends, np.arange(len(ends))
         else:
-            position, nodes, at = self.positions.take(), np.empty(len(ends) + 1, dtype=np.int32), ends.copy()
-            seeds = nodes[: relabel(at, position, nodes, 0)]
+            position, nodes, local = self.positions.take(), np.empty(len(ends) + 1, dtype=np.int32), ends.copy()
+            seeds = nodes[: relabel(local, position, nodes, 0)]
             forget(seeds, position)
             self.positions.give_back(position)
-        heads, tails = torch.from_numpy(at.astype(np.int64)).split(sizes)  # type: ignore[no-untyped-call]
+            at = local.astype(np.int64)
         if self.types[0] != self.types[1]:  # places count within each type, and sources come first
-            tails = tails - (heads.max() + 1)
-        until = None if self.until is None else self.until[places][of_pair]
+            at[len(sources) :] -= at[: len(sources)].max() + 1
         batch = PlannedBatch(index=index, part=0, seeds=seeds, until=until)
-        written, ids = self._written(places, heads, tails), torch.from_numpy(self.input_ids[places])
-        pairs = torch.from_numpy(of_pair) if self.disjoint else None
+        written, ids = self._written(places, torch.from_numpy(at)), torch.from_numpy(self.input_ids[places])
+        pairs = None if of_pair is None else torch.from_numpy(of_pair)
         return batch, LinkFields(self.key, self.types, ids, written, pairs)
 
     def _ends(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -132,19 +138,20 @@ class InputPairs(InputNodes):
             return heads, tails
         triplet = self.sampling.is_triplet()
         more = math.ceil(count * self.sampling.amount)
-        of_pair = np.repeat(places, self.sampling.amount) if triplet else places[np.arange(more) % count]
-        times = of_pair if self.times is None else self.times.numpy()[of_pair]
+        of_pair = np.arange(more) // (more // count) if triplet else np.arange(more) % count
+        times = None if self.times is None else self.times.numpy()[places[of_pair]]
         if triplet:
-            targets = self.negatives.targets(self.nodes[of_pair] - np.int32(self.first[0]), times, epoch, index)
-            drawn = np.stack([targets, targets])
+            targets = self.negatives.targets(heads[of_pair] - np.int32(self.first[0]), times, epoch, index)
+            drawn = targets[None]
         else:
-            drawn = self.negatives.pairs(times, epoch, index)
+            drawn = self.negatives.pairs(more, times, epoch, index)
+            targets = drawn[1]
         if drawn.min() < 0:
-            self._refuse(int(of_pair[(drawn < 0).any(axis=0)][0]))
-        sources, targets = drawn + np.array(self.first, dtype=np.int32)[:, None]
+            self._refuse(int(places[of_pair[(drawn < 0).any(axis=0)][0]]))
+        targets = targets + np.int32(self.first[1])
         if triplet:  # draw by draw, so that places modulo the pairs are the pairs
             return heads, np.concatenate([tails, targets.reshape(count, -1).T.ravel()])
-        return np.concatenate([heads, sources]), np.concatenate([tails, targets])
+        return np.concatenate([heads, drawn[0] + np.int32(self.first[0])]), np.concatenate([tails, targets])
 
     def _refuse(self, place: int) -> NoReturn:
         source, target = int(self.nodes[place]) - self.first[0], int(self.targets[place]) - self.first[1]
@@ -157,26 +164,25 @@ class InputPairs(InputNodes):
             + (", or give avoid_known=False" if avoids else "")
         )
 
-    def _written(self, places: NDArray[np.int64], heads: Tensor, tails: Tensor) -> tuple[dict[str, Tensor | None], ...]:
-        """Returns PyG's attributes of the pairs at `places`, whose ends have these places in the mini-batch."""
+    def _written(self, places: NDArray[np.int64], ends: Tensor) -> tuple[dict[str, Tensor | None], ...]:
+        """Returns PyG's attributes of the pairs at `places`, whose sources and targets are at `ends`."""
         count, at = len(places), torch.from_numpy(places)
         labels, times = (None if one is None else one[at] for one in (self.labels, self.times))
         if self.sampling is not None and self.sampling.is_triplet():
+            heads, tails = ends[:count], ends[count:]
             negatives = tails[count:].view(-1, count).t().squeeze(-1)
             return (
                 {"edge_label_index": None, "edge_label_time": None},
                 {"src_index": heads, "seed_time": times},
                 {"dst_pos_index": tails[:count], "dst_neg_index": negatives, "seed_time": times},
             )
+        pairs = ends.view(2, -1)
         if self.sampling is not None:
+            more = pairs.shape[1] - count
             labels = torch.ones(count) if labels is None else labels
-            labels = torch.cat([labels, labels.new_zeros((len(heads) - count, *labels.shape[1:]))])
-            times = None if times is None else times[torch.arange(len(heads)) % count]
-        return (
-            {"edge_label_index": torch.stack([heads, tails]), "edge_label": labels, "edge_label_time": times},
-            {},
-            {},
-        )
+            labels = torch.cat([labels, labels.new_zeros((more, *labels.shape[1:]))])
+            times = None if times is None else times[torch.arange(count + more) % count]
+        return {"edge_label_index": pairs, "edge_label": labels, "edge_label_time": times}, {}, {}
 
 
 class LinkNeighborLoader(Loader):
@@ -277,12 +283,13 @@ class LinkNeighborLoader(Loader):
         count, first, times = pairs.shape[1], [schema.first_node(kind) for kind in types], links["edge_label_time"]
         avoid, until = flag("avoid_known", links["avoid_known"]), None
         if source.edges.times is not None:
-            until = source.edges.times.rank_at(checked_times("edge_label_time", times, count))
+            times = array_of("edge_label_time", times, "must be numbers")
+            until = source.edges.times.rank_at(known_times("edge_label_time", times, count, "pair"))
         return InputPairs(
             nodes=pairs[0] + np.int32(first[0]),
             targets=pairs[1] + np.int32(first[1]),
             input_ids=np.arange(count) if input_id is None else checked_input_id(input_id, count, InputPairs.argument),
-            times=None if times is None else torch.as_tensor(times).detach().cpu(),
+            times=None if times is None else torch.as_tensor(times),
             until=until,
             key=key,
             types=types,
@@ -323,25 +330,15 @@ def _sampling(links: Mapping[str, Any]) -> NegativeSampling | None:
 
 def _pairs(given: Any, source: Source) -> tuple[Any, tuple[str, str], NDArray[np.int32]]:
     """Returns PyG's key of the pairs `given`, the types of their ends, and the pairs as ids within these types."""
-    schema, types, relation = source.schema, ("", ""), 0
+    schema, types = source.schema, ("", "")
     key: Any = ""
     if not schema.is_untyped:
-        whole = isinstance(given, str) or (
-            isinstance(given, tuple | list) and all(isinstance(one, str) for one in given)
-        )
-        if not whole and not (isinstance(given, tuple | list) and len(given) == 2):
-            raise UsageError("edge_label_index must be a type of edges or (type, pairs) here, such as ('a', 'to', 'b')")
-        name, given = (given, None) if whole else given
-        try:
-            relation = schema.relations.index(relation_of(name, schema))
-            key = tuple(schema.relations[relation])
-        except UsageError:  # pairs may be of a relation without edges
-            key = (name[0], "to", name[1]) if len(name) == 2 else tuple(name)
-            if given is None or len(key) != 3 or not {key[0], key[2]} <= {*schema.types}:
-                raise
+        is_pair = isinstance(given, tuple | list) and len(given) == 2 and not _is_name(given)
+        name, given = given if is_pair else (given, None)
+        key = _key(name, schema, alone=given is None)
         types = key[0], key[2]
     if given is None:
-        edges = _all_edges(source, relation)
+        edges = _all_edges(source, relation_keys(schema).index(key))
         if not edges.size:
             raise UsageError("edge_label_index must be given, because data has no edges here")
         return key, types, edges
@@ -355,6 +352,25 @@ def _pairs(given: Any, source: Source) -> tuple[Any, tuple[str, str], NDArray[np
         if ids.min() < 0 or ids.max() >= count:
             raise UsageError(f"edge_label_index must be ids in [0, {count}), got ids from {ids.min()} to {ids.max()}")
     return key, types, np.ascontiguousarray(pairs, dtype=np.int32)
+
+
+def _is_name(given: Any) -> bool:
+    return isinstance(given, str) or (isinstance(given, tuple | list) and all(isinstance(one, str) for one in given))
+
+
+def _key(name: Any, schema: Schema, *, alone: bool) -> tuple[str, str, str]:
+    """Returns PyG's key of the relation `name`, which may have no edges unless it is given `alone`, without pairs."""
+    if not _is_name(name):
+        raise UsageError("edge_label_index must be a type of edges or (type, pairs) here, such as ('a', 'to', 'b')")
+    try:
+        return tuple(relation_of(name, schema))  # type: ignore[return-value]
+    except UsageError as error:
+        parts = tuple(name.split("__")) if isinstance(name, str) else tuple(name)
+        beside = any((one.source, one.target) == parts for one in schema.relations)
+        if alone or beside or len(parts) not in (2, 3) or not {parts[0], parts[-1]} <= {*schema.types}:
+            known = ", ".join(schema.types)
+            raise UsageError(f"edge_label_index must have ends of the types {known}: {error}") from None
+        return parts[0], parts[1] if len(parts) == 3 else "to", parts[-1]
 
 
 def _all_edges(source: Source, relation: int) -> NDArray[np.int32]:
@@ -411,7 +427,7 @@ def _negatives(
         numbers = [i for i, one in enumerate(schema.relations) if relation_keys(schema)[i] == key]
         lists = [pairs, *(_all_edges(source, one) for one in numbers)]
         known = np.unique(np.concatenate([one[0] + one[1].astype(np.int64) * ends[0].size for one in lists]))
-    return Negatives(seed, (ends[0], ends[1]), known)
+    return Negatives(seed, (ends[0], ends[1]), readonly(known))
 
 
 def _totals(name: str, weight: Any, count: int, order: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -198,7 +198,7 @@ class Loader(SeedLoader):
         data: A PyG `Data` or `HeteroData`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or an argument of
             `Graph.load`.
         num_neighbors: In-neighbors sampled per node, one number per hop, the seeds' hop first; -1 takes all. Where
-            there are types, each relation takes as many; a mapping gives each relation's own list.
+            there are types, each relation takes as many; a mapping gives each relation's own list. 0 takes none there.
         input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes. Where there are types, a type
             or (type, nodes).
         input_time: The time of each seed, with `time_attr`; by default that of its node.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import ref
 
 import numpy as np
 import torch
@@ -105,7 +106,8 @@ class DataAttributes:
 
     def __init__(self, data: Data | HeteroData, schema: Schema, read: Collection[str] = ()) -> None:
         self._schema, asked, self._of_graph = schema, copy(data), copy(data)
-        kinds: list[Any] = [*schema.types, *relation_keys(schema)]
+        self._keys = relation_keys(schema)
+        kinds: list[Any] = [*schema.types, *self._keys]
         self._columns = {
             kind: StoreColumns(data, store_of(asked, kind), ("x",) if kind in read else ())
             for kind in dict.fromkeys(kinds)
@@ -116,23 +118,23 @@ class DataAttributes:
 
     def __call__(self, n_id: Sequence[Tensor], edges: Sequence[BatchEdges]) -> Data | HeteroData:
         """Returns a mini-batch of the same class; each tensor is on its attribute's device."""
-        data, schema = copy(self._of_graph), self._schema
+        data, schema = _copied(self._of_graph), self._schema
         counts = {kind: len(ids) for kind, ids in zip(schema.types, n_id, strict=True)}
         for kind, ids in zip(schema.types, n_id, strict=True):
-            self._columns[kind].put_nodes(store_of(data, kind), ids)
-        for relation, key, one in zip(schema.relations, relation_keys(schema), edges, strict=True):
-            self._columns[key].put_edges(store_of(data, key), one, (counts[relation.source], counts[relation.target]))
+            self._columns[kind].put_nodes(fields_of(data, kind), ids)
+        for relation, key, one in zip(schema.relations, self._keys, edges, strict=True):
+            self._columns[key].put_edges(fields_of(data, key), one, (counts[relation.source], counts[relation.target]))
         return data
 
     @property
     def adjacencies(self) -> list[TransposedAdjacency | None]:
         """The `adj_t` of each relation."""
-        return [self._columns[key].adjacency for key in relation_keys(self._schema)]
+        return [self._columns[key].adjacency for key in self._keys]
 
     @property
     def of_edges(self) -> list[str]:
         """Names of attributes that need edge ids."""
-        columns = [self._columns[key] for key in relation_keys(self._schema)]
+        columns = [self._columns[key] for key in self._keys]
         return sorted({name for one in columns for name in (*one.of_edges, *(["adj_t"] if one.adjacency else []))})
 
 
@@ -177,6 +179,39 @@ def store_of(data: Any, kind: Any) -> Any:
         return data
     # `data[kind]` takes the name of a type for a relation of the same name while there is no such type.
     return data.get_node_store(kind) if isinstance(kind, str) else data.get_edge_store(*kind)
+
+
+def fields_of(data: Any, kind: Any) -> Any:
+    """Returns the dict of a mini-batch's store, which is set in a fifth of the time that PyG's `setattr` takes.
+
+    None must not be written to it. Stores of other classes are returned themselves.
+    """
+    store = store_of(data, kind)
+    return getattr(store, "_mapping", store)
+
+
+def _copied(data: Any) -> Any:
+    """Returns a copy of a `Data` or `HeteroData` as by its own `__copy__`, in a third of the time."""
+    from torch_geometric.data import Data, HeteroData
+    from torch_geometric.data.storage import BaseStorage
+
+    if type(data).__copy__ not in (Data.__copy__, HeteroData.__copy__):
+        return copy(data)
+    out = object.__new__(type(data))
+    parent = ref(out)
+
+    def copied(store: Any) -> Any:
+        made = object.__new__(type(store))
+        vars(made).update(vars(store), _mapping=vars(store)["_mapping"].copy(), _parent=parent)
+        return made
+
+    for name, value in vars(data).items():
+        if isinstance(value, BaseStorage):
+            vars(out)[name] = copied(value)
+        else:
+            of_type = name in ("_node_store_dict", "_edge_store_dict")
+            vars(out)[name] = {key: copied(store) for key, store in value.items()} if of_type else value
+    return out
 
 
 class TransposedAdjacency:

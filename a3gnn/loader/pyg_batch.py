@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from a3gnn.features.typed_store import TypedRows
-from a3gnn.loader.pyg_attributes import relation_keys, store_of
+from a3gnn.loader.pyg_attributes import fields_of, relation_keys
 from a3gnn.loader.pyg_source import Source
 from a3gnn.loader.seeds import SeedFields
 from a3gnn.models.own.inputs import of_batch, table_input
@@ -73,7 +73,7 @@ class PygBatches:
         adjs: bool,
         degrees: Tensor | None = None,
     ) -> None:
-        self._source, self._schema = source, source.schema
+        self._source, self._schema, self._keys = source, source.schema, relation_keys(source.schema)
         self._type = subgraph_type
         self._sampler = sampler
         self._device = torch.device(device)
@@ -93,7 +93,7 @@ class PygBatches:
         if self._source.reads_x:  # float32, whatever the stored dtype
             for kind, x in zip(self._schema.types, (batch.x,) if batch.typed is None else batch.typed.x, strict=True):
                 if x is not None:
-                    store_of(data, kind).x = x.to_dense() if x.is_sparse_csr else x
+                    fields_of(data, kind)["x"] = x.to_dense() if x.is_sparse_csr else x
             if batch.aggregator is not None and not self._adjs:
                 data.x = table_input(batch, view.edges[0].edge_index, self._degrees)
         self._put_sampled(data, view)
@@ -111,19 +111,19 @@ class PygBatches:
     def _put_sampled(self, data: Data | HeteroData, view: _View) -> None:
         """Writes what sampling tells of the nodes of each type and the edges of each relation."""
         for place, (kind, n_id) in enumerate(zip(self._schema.types, view.n_id, strict=True)):
-            store = store_of(data, kind)
-            if "n_id" not in store:
-                store.n_id = n_id
+            fields = fields_of(data, kind)
+            if "n_id" not in fields:
+                fields["n_id"] = n_id
             if view.tree is not None:
-                store.batch = view.tree[place]
+                fields["batch"] = view.tree[place]
             if view.new_nodes is not None:
-                store.num_sampled_nodes = view.new_nodes[place]
-        for place, (key, edges) in enumerate(zip(relation_keys(self._schema), view.edges, strict=True)):
-            store = store_of(data, key)
-            if self._source.has_edge_ids and edges.e_id is not None and "e_id" not in store:
-                store.e_id = edges.e_id
+                fields["num_sampled_nodes"] = view.new_nodes[place]
+        for place, (key, edges) in enumerate(zip(self._keys, view.edges, strict=True)):
+            fields = fields_of(data, key)
+            if self._source.has_edge_ids and edges.e_id is not None and "e_id" not in fields:
+                fields["e_id"] = edges.e_id
             if view.new_nodes is not None:
-                store.num_sampled_edges = view.new_edges[place]
+                fields["num_sampled_edges"] = view.new_edges[place]
 
     def _typed(self, subgraph: Subgraph, rows: TypedRows) -> _View:
         typed, dtype, device = rows.view, self._source.like.dtype, self._source.like.device
@@ -134,7 +134,9 @@ class PygBatches:
             subgraph = Subgraph(subgraph.n_id, indptr, sources, sizes, e_id, subgraph.tree)
             typed = by_type(subgraph, self._schema)
         assert typed.e_id is not None, "PyG's data has edges with ids"
-        lists = [torch.from_numpy(one).to(device, dtype) for one in typed.edge_index]
+        lists = [torch.from_numpy(one) for one in typed.edge_index]
+        if dtype != torch.int64 or device.type != "cpu":
+            lists = [one.to(device, dtype) for one in lists]
         edges = [BatchEdges(one, torch.from_numpy(ids)) for one, ids in zip(lists, typed.e_id, strict=True)]
         if self._type == "bidirectional":
             edges = relations_both_ways(edges, self._schema.relations)

@@ -170,7 +170,7 @@ def _of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Sour
     edge_index, like = _edge_index(data, attributes.adjacencies[0])
     check_rows(data, edge_index.shape[-1])
     check_labels_and_masks(data, edge_index.shape[-1])
-    if edge_index.size or edge_index.shape != (2, 0):
+    if edge_index.size:
         check_edges(edge_index, data.num_nodes)
     weights = None if weight_attr is None else _weights(data, weight_attr)
     of_nodes, (times,) = times_of(data, schema, time_attr, [edge_index])
@@ -264,9 +264,8 @@ def _edge_index(data: Any, adjacency: TransposedAdjacency | None) -> tuple[NDArr
     else:
         edge_index = torch.as_tensor(data.edge_index).as_subclass(torch.Tensor)  # an EdgeIndex has no numpy()
     found = _host(edge_index)
-    if found.shape != (2, 0):
-        check_edge_shape(found)
-    return found, _like(edge_index)
+    check_edge_shape(found)
+    return found if found.size else np.empty((2, 0), dtype=np.int64), _like(edge_index)
 
 
 def _like(edge_index: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.loader.pyg_attributes import store_of
+from a3gnn.graphs.edges import known_times
+from a3gnn.loader.pyg_attributes import fields_of
 from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
 
 if TYPE_CHECKING:
@@ -40,11 +41,10 @@ class SeedFields(NamedTuple):
 
     def put(self, data: Any, num_seeds: int) -> None:
         """Writes the fields into the mini-batch `data`, where the seeds' type is."""
-        store = store_of(data, self.kind)
-        store.input_id = self.input_id
-        store.batch_size = num_seeds
+        fields = fields_of(data, self.kind)
+        fields["input_id"], fields["batch_size"] = self.input_id, num_seeds
         if self.time is not None:
-            store.seed_time = self.time
+            fields["seed_time"] = self.time
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,22 +211,10 @@ def _until(source: Source, kind: str, nodes: NDArray[np.int32], times: Any) -> N
         raise UsageError(
             f"input_time must be given: {kind or 'the'} nodes have no times of their own; give one per seed"
         )
-    own = source.node_times[kind][nodes] if times is None else checked_times("input_time", times, len(nodes))
-    return source.edges.times.rank_at(own)
-
-
-def checked_times(name: str, times: Any, count: int) -> NDArray[Any]:
-    """Returns `times`, the argument `name`, as an array of `count` numbers.
-
-    Raises:
-        UsageError: They are something else, or one is missing.
-    """
-    own = array_of(name, times, "must be numbers")
-    if own.shape != (count,) or own.dtype.kind not in "iuf":
-        raise UsageError(f"{name} must be {count} numbers, one per seed or pair, got {own.dtype} of {own.shape}")
-    if own.dtype.kind == "f" and np.isnan(own).any():
-        raise UsageError(f"{name} must be known, {int(np.isnan(own).sum())} of {len(own)} are NaN")
-    return own
+    if times is None:
+        return source.edges.times.rank_at(source.node_times[kind][nodes])
+    given = array_of("input_time", times, "must be numbers")
+    return source.edges.times.rank_at(known_times("input_time", given, len(nodes), "seed"))
 
 
 def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:

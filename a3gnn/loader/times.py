@@ -66,7 +66,7 @@ def _node_times(data: Any, schema: Schema, time_attr: str) -> NodeTimes:
     # A copy, because PyG caches its answer in the data.
     if schema.is_untyped and known and hasattr(data, "is_node_attr") and not copy(data).is_node_attr(time_attr):
         return {}  # an attribute of edges, which may be as many as nodes
-    return {kind: known_times(one, schema.counts[kind], "node") for kind, one in known.items()}
+    return {kind: known_times("times", one, schema.counts[kind], "node") for kind, one in known.items()}
 
 
 def _values(data: Any, kind: Any, name: str) -> NDArray[Any] | None:

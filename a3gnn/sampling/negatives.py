@@ -30,9 +30,9 @@ class Candidates(NamedTuple):
     nodes: NDArray[np.int32]
     times: NDArray[Any]
 
-    def until(self, times: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns how many of them, in order, exist at each of `times`."""
-        return np.searchsorted(self.times, times, side="right") if len(self.nodes) else np.full(len(times), self.size)
+    def until(self, times: NDArray[Any] | None) -> NDArray[np.int64]:
+        """Returns how many of them, in order, exist at each of `times`: all, shape (1,), for nodes without times."""
+        return np.searchsorted(self.times, times, side="right") if len(self.nodes) else np.array([self.size])
 
     def first(self, limit: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Returns the ids and weights of the first `limit`."""
@@ -54,43 +54,35 @@ class Negatives:
     ends: tuple[Candidates, Candidates]
     known: NDArray[np.int64]
 
-    def pairs(self, times: NDArray[Any], epoch: int, batch: int) -> NDArray[np.int32]:
-        """Returns a source and a target that exist at each of `times`, int32, shape (2, num_times); -1 for none."""
-        return self._drawn(np.empty((2, len(times)), dtype=np.int32), times, epoch, batch, sides=(0, 1))
+    def pairs(self, count: int, times: NDArray[Any] | None, epoch: int, batch: int) -> NDArray[np.int32]:
+        """Returns sources and targets that exist at each of `times`, int32, shape (2, count); -1 for none."""
+        return self._drawn(np.empty((2, count), dtype=np.int32), times, epoch, batch, first=0)
 
-    def targets(self, sources: NDArray[np.int32], times: NDArray[Any], epoch: int, batch: int) -> NDArray[np.int32]:
+    def targets(
+        self, sources: NDArray[np.int32], times: NDArray[Any] | None, epoch: int, batch: int
+    ) -> NDArray[np.int32]:
         """Returns a target for each of `sources`, which exists at its time, int32; -1 if there is none."""
-        drawn: NDArray[np.int32] = self._drawn(np.stack([sources, sources]), times, epoch, batch, sides=(1,))[1]
-        return drawn
+        return self._drawn(np.stack([sources, sources]), times, epoch, batch, first=1)[1]
 
     def _drawn(
-        self, pairs: NDArray[np.int32], times: NDArray[Any], epoch: int, batch: int, sides: tuple[int, ...]
+        self, pairs: NDArray[np.int32], times: NDArray[Any] | None, epoch: int, batch: int, first: int
     ) -> NDArray[np.int32]:
-        """Returns `pairs`, sources and targets, with those of `sides` drawn."""
-        words = np.uint64(self.seed), np.uint64(epoch), np.uint64(batch)
-        keys = [np.uint64(hop_key(*words, np.uint64((1 << 31) + side))) for side in range(2)]  # no hop has these
-        limits, left = [end.until(times) for end in self.ends], np.arange(pairs.shape[1])
-        for attempt in range(_TRIES):
-            for side in sides:
-                end = self.ends[side]
-                pairs[side, left] = draw_nodes(keys[side], left, attempt, limits[side][left], end.totals, end.nodes)
-            left = left[(pairs[:, left] >= 0).all(axis=0) & self._are_known(*pairs[:, left])]
-            if not len(left):
-                return pairs
-        for j in left.tolist():
-            side, limit = sides[0], [int(one[j]) for one in limits]
-            if side == 0:
+        """Returns `pairs`, sources and targets, with those of the sides from `first` on drawn."""
+        keys = pair_keys(np.uint64(self.seed), np.uint64(epoch), np.uint64(batch))
+        limits = self.ends[0].until(times), self.ends[1].until(times)
+        sides = [one for end, limit in zip(self.ends, limits, strict=True) for one in (limit, end.totals, end.nodes)]
+        for j in draw_pairs(keys, pairs, first, self.known, self.ends[0].size, *sides).tolist():
+            limit = [int(one[j % len(one)]) for one in limits]
+            if first == 0:
                 pairs[1, j] = _draw_one(keys[1], j, self._free(*limit), self.ends[1].nodes)
-            nodes, weights = self.ends[side].first(limit[side])
+            nodes, weights = self.ends[first].first(limit[first])
             both = [nodes, nodes]
-            both[1 - side] = np.full_like(nodes, pairs[1 - side, j])
+            both[1 - first] = np.full_like(nodes, pairs[1 - first, j])
             totals = np.cumsum(np.where(self._are_known(*both), 0.0, weights))
-            pairs[side, j] = _draw_one(keys[side], j, totals, self.ends[side].nodes)
+            pairs[first, j] = _draw_one(keys[first], j, totals, self.ends[first].nodes)
         return pairs
 
     def _are_known(self, sources: NDArray[np.int32], targets: NDArray[np.int32]) -> NDArray[np.bool_]:
-        if not len(self.known):
-            return np.zeros(len(sources), dtype=np.bool_)
         pairs = sources + targets.astype(np.int64) * self.ends[0].size
         known: NDArray[np.bool_] = self.known[np.searchsorted(self.known[:-1], pairs)] == pairs
         return known
@@ -111,39 +103,85 @@ class Negatives:
 
 def _draw_one(key: np.uint64, pair: int, totals: NDArray[np.float64], nodes: NDArray[np.int32]) -> int:
     """Returns one of `nodes` by their cumulative weights `totals`, for a pair whose attempts have failed, or -1."""
-    return int(draw_nodes(key, np.array([pair]), _TRIES, np.array([len(totals)]), readonly(totals), nodes)[0])
+    return int(draw_node(key, pair, _TRIES, len(totals), readonly(totals), nodes))
 
 
 @njit(cache=True, nogil=True)
-def draw_nodes(
-    key: np.uint64,
-    pairs: NDArray[np.int64],
-    attempt: int,
-    limits: NDArray[np.int64],
-    totals: NDArray[np.float64],
-    nodes: NDArray[np.int32],
-) -> NDArray[np.int32]:
-    """Returns one of the first candidates for each of `pairs`, int32; -1 if there is none or all of them weigh 0.
+def pair_keys(seed: np.uint64, epoch: np.uint64, batch: np.uint64) -> NDArray[np.uint64]:
+    """Returns the keys of the draws of sources and of targets, uint64, shape (2,)."""
+    keys = np.empty(2, dtype=np.uint64)
+    for side in range(2):
+        keys[side] = hop_key(seed, epoch, batch, np.uint64((1 << 31) + side))  # no hop has these
+    return keys
+
+
+@njit(cache=True, nogil=True)
+def draw_pairs(
+    keys: NDArray[np.uint64],
+    pairs: NDArray[np.int32],
+    first: int,
+    known: NDArray[np.int64],
+    size: int,
+    source_limits: NDArray[np.int64],
+    source_totals: NDArray[np.float64],
+    source_nodes: NDArray[np.int32],
+    target_limits: NDArray[np.int64],
+    target_totals: NDArray[np.float64],
+    target_nodes: NDArray[np.int32],
+) -> NDArray[np.int64]:
+    """Draws `pairs` in place until none is known, and returns the numbers of those that always were.
+
+    Args:
+        keys: Of `pair_keys`.
+        pairs: Sources and targets, int32, shape (2, num_pairs).
+        first: 0 draws both sides, 1 draws targets alone.
+        known: Of `Negatives`.
+        size: Number of sources.
+        source_limits: How many of the candidates each pair can have, shape (num_pairs,) or (1,).
+        source_totals: Of `Candidates`.
+        source_nodes: Of `Candidates`.
+        target_limits: As for sources; the others, too.
+        target_totals: Of `Candidates`.
+        target_nodes: Of `Candidates`.
+    """
+    left, count = np.empty(pairs.shape[1], dtype=np.int64), 0
+    for j in range(pairs.shape[1]):
+        source_limit, target_limit = source_limits[j % len(source_limits)], target_limits[j % len(target_limits)]
+        is_known, attempt = True, 0
+        while is_known and attempt < _TRIES:
+            if first == 0:
+                pairs[0, j] = draw_node(keys[0], j, attempt, source_limit, source_totals, source_nodes)
+            pairs[1, j] = draw_node(keys[1], j, attempt, target_limit, target_totals, target_nodes)
+            pair = pairs[0, j] + np.int64(pairs[1, j]) * size
+            place = np.searchsorted(known, pair)
+            is_known = min(pairs[0, j], pairs[1, j]) >= 0 and place < len(known) and known[place] == pair
+            attempt += 1
+        left[count] = j
+        count += is_known
+    return left[:count]
+
+
+@njit(cache=True, nogil=True)
+def draw_node(
+    key: np.uint64, pair: int, attempt: int, limit: int, totals: NDArray[np.float64], nodes: NDArray[np.int32]
+) -> int:
+    """Returns one of the first `limit` candidates for a pair; -1 if there is none or all of them weigh 0.
 
     Pair j has draw j of `key`, and its further attempts have the draws of a stream of their own.
 
     Args:
         key: Keys the draws.
-        pairs: Numbers of the pairs.
+        pair: Number of the pair.
         attempt: From 0.
-        limits: How many of the candidates each pair can have.
+        limit: How many of the candidates the pair can have.
         totals: Of `Candidates`.
         nodes: Of `Candidates`.
     """
-    drawn = np.full(len(pairs), -1, dtype=np.int32)
-    for i in range(len(pairs)):
-        stream, counter = (key, pairs[i]) if attempt == 0 else (fold(key, np.uint64(pairs[i])), attempt)
-        if limits[i] == 0 or (len(totals) > 0 and totals[limits[i] - 1] == 0.0):
-            continue
-        if len(totals) == 0:
-            place = below(stream, counter, limits[i])
-        else:
-            total = totals[limits[i] - 1]
-            place = np.searchsorted(totals[: limits[i]], uniform(stream, counter) * total, side="right")
-        drawn[i] = nodes[place] if len(nodes) > 0 else place
-    return drawn
+    stream, counter = (key, pair) if attempt == 0 else (fold(key, np.uint64(pair)), attempt)
+    if limit == 0 or (len(totals) > 0 and totals[limit - 1] == 0.0):
+        return -1
+    if len(totals) == 0:
+        place = below(stream, counter, limit)
+    else:
+        place = np.searchsorted(totals[:limit], uniform(stream, counter) * totals[limit - 1], side="right")
+    return nodes[place] if len(nodes) > 0 else place

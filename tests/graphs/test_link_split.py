@@ -461,7 +461,7 @@ def test_wrong_data_is_refused() -> None:
         link_split(bipartite("rev_rates"), edge_type=BETWEEN, is_undirected=True)
     for missing in (float("nan"), torch.iinfo(torch.int64).min):
         time = torch.full((data.num_edges,), missing)
-        with pytest.raises(GraphError, match=f"must have a time for each edge, but {data.num_edges} are missing"):
+        with pytest.raises(GraphError, match=f"must be known, {data.num_edges} of {data.num_edges} are missing"):
             link_split(Data(edge_index=data.edge_index, time=time), time_attr="time")
     with pytest.raises(GraphError, match=r"must have an edge, got none.*edges of one time stay together"):
         link_split(Data(edge_index=data.edge_index, time=torch.ones(data.num_edges)), time_attr="time")

@@ -433,6 +433,31 @@ def test_places_and_negatives_count_within_each_type(given: bool, sampling: Any,
                 assert torch.equal(batch[kind[0]].batch[ends[0]], batch[kind[2]].batch[ends[1]])
 
 
+@pytest.mark.parametrize("name", [("user", "likes", "item"), "user__likes__item", ("item", "of", "item")])
+def test_pairs_may_be_of_a_relation_without_edges(name: Any) -> None:
+    data, pairs = typed_data(), torch.tensor([[0, 1, 2], [3, 4, 5]])
+    key = tuple(name.split("__")) if isinstance(name, str) else name
+    batch = next(iter(LinkNeighborLoader(data, [2], (name, pairs), neg_sampling="binary")))
+    ends = [batch[kind].n_id[row] for kind, row in zip(key[::2], batch[key].edge_label_index, strict=True)]
+    assert torch.equal(torch.stack(ends)[:, :3], pairs)
+    assert batch[key].edge_label.tolist() == [1, 1, 1, 0, 0, 0]
+
+
+def test_an_end_with_a_single_node_has_no_free_negative_once_it_is_known() -> None:
+    data = typed_data()
+    data["one"].x = torch.ones(1)
+    data["user", "in", "one"].edge_index = torch.tensor([[0, 1, 2], [0, 0, 0]])
+    arguments: dict[str, Any] = {"edge_label_index": ("user", "in", "one"), "neg_sampling": "triplet"}
+    batch = next(iter(LinkNeighborLoader(data, [2], **arguments)))
+    assert batch["one"].n_id.tolist() == [0]
+    assert batch["one"].dst_neg_index.tolist() == [0, 0, 0]
+    message = (
+        r"all targets of node 0 known, .* for pair 0 of edge_label_index, \(0, 0\); leave such pairs out, or give avo"
+    )
+    with pytest.raises(UsageError, match=message):
+        next(iter(LinkNeighborLoader(data, [2], **arguments, avoid_known=True)))
+
+
 @pytest.mark.parametrize("sampling", ["binary", {"mode": "triplet", "amount": 3}])
 def test_nothing_in_a_pairs_trees_is_later_than_the_pair(sampling: Any) -> None:
     data = typed_data()
@@ -451,20 +476,45 @@ def test_nothing_in_a_pairs_trees_is_later_than_the_pair(sampling: Any) -> None:
             else:
                 assert torch.equal(batch["user"].seed_time, of_pairs)
     early = torch.full((20,), -1)
-    with pytest.raises(UsageError, match="a negative must be a free pair at its time"):
+    with pytest.raises(UsageError, match=r"a negative must be a free pair at its time.*for pair 0 of edge_label_index"):
         next(iter(LinkNeighborLoader(data, [4], **arguments, edge_label_time=early, neg_sampling=sampling)))
+    batch = next(iter(LinkNeighborLoader(data, [4], **arguments, edge_label_time=early)))
+    assert [batch["user"].n_id.tolist(), batch["item"].n_id.tolist()] == pairs.tolist()  # the ends alone
+    late, last = (
+        next(iter(LinkNeighborLoader(data, [4, 3], **arguments, edge_label_time=torch.full((20,), time))))
+        for time in (2**62, 29)
+    )
+    assert torch.equal(late["item"].n_id, last["item"].n_id)
+    assert late["user", "to", "item"].num_edges == last["user", "to", "item"].num_edges > 20
+    with pytest.raises(UsageError, match="edge_label_time must be 20 numbers, one per pair, got int64 of shape"):
+        LinkNeighborLoader(data, [4], **arguments, edge_label_time=times[:19])
+    with pytest.raises(UsageError, match="edge_label_time must be known, 20 of 20 are missing"):
+        LinkNeighborLoader(data, [4], **arguments, edge_label_time=torch.full((20,), torch.nan))
 
 
 def test_types_that_are_not_there_are_refused() -> None:
     data = typed_data()
+    pairs, known = torch.zeros((2, 3), dtype=torch.long), "edge_label_index must have ends of the types user, item"
     for names, message in (
         (None, "edge_label_index must be a type of edges"),
+        (pairs, "edge_label_index must be a type of edges"),
+        ((None, pairs), "edge_label_index must be a type of edges"),
         (("user", "shop"), "a relation must be"),
+        (("user", "shop"), known),
+        ("user__to__shop", known),
+        (("user", "likes", "item"), known),  # without pairs it must have edges
+        ((("user", "to", "shop"), pairs), known),
+        ((("shop", "user"), pairs), known),
+        (("user__to__shop", pairs), known),
+        (("to", pairs), "'to'; give all three names"),
     ):
         with pytest.raises(UsageError, match=message):
             LinkNeighborLoader(data, [2], names)
     with pytest.raises(UsageError, match=r"edge_label_index must be ids in \[0, 30\), got ids from 0 to 30"):
         LinkNeighborLoader(data, [2], (("user", "item"), torch.tensor([[0, 1], [0, 30]])))
+    data["user", "again", "item"].edge_index = torch.tensor([[0], [0]])
+    with pytest.raises(UsageError, match=r"\('user', 'item'\); give all three names"):
+        LinkNeighborLoader(data, [2], (("user", "item"), pairs))
 
 
 @pytest.mark.parametrize("sampling", ["binary", {"mode": "triplet", "amount": 2, "dst_weight": np.arange(30)}])
