@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -35,6 +36,14 @@ class ConfigError(UsageError):
 
 class GraphError(A3GNNError, ValueError):
     """A graph that can't be read or is not valid."""
+
+
+class TypedSetError(GraphError):
+    """A data set of several types or of events, where a graph of one type is needed; `data` is its data object."""
+
+    def __init__(self, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.data = data
 
 
 class UnknownGraphError(UsageError, GraphError):

@@ -13,14 +13,14 @@ from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE, split_options
 from a3gnn.cli.output import QUIET, fitted, progress, show
-from a3gnn.errors import ExitCode, GraphError
+from a3gnn.errors import ExitCode, GraphError, TypedSetError
 from a3gnn.units import count, format_size
 
 if TYPE_CHECKING:
     from a3gnn.graphs.graph import Graph
 
 _SPEC_HELP = (
-    "SPEC is FILE.npz, a converted folder, synthetic:KEY=VALUE,..., pyg:NAME, ogb:NAME, or FILE.pt with a PyG Data."
+    "SPEC is FILE.npz, a converted folder, synthetic:KEY=VALUE,..., pyg:NAME, ogb:NAME, or FILE.pt with PyG's data."
 )
 
 
@@ -45,7 +45,7 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
     """Convert the graph SPEC to .npy files in FOLDER.
 
     The files open in milliseconds and stay on disk. FOLDER must be new, empty, or contain the same graph. A synthetic
-    graph or an .npz file may be larger than memory.
+    graph or an .npz file may be larger than memory. A graph of several types keeps all its attributes, for loaders.
     """
     from a3gnn.graphs.convert import convert as convert_graph
     from a3gnn.graphs.split import Split
@@ -53,9 +53,13 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
     say = progress(quiet)
     shares = Split.of(split, split_seed)
     opened = convert_graph(spec if shares is None else shares.spec(spec), folder, memory_budget, say)
-    for note in opened.notes:
+    for note in getattr(opened, "notes", ()):
         say(f"note: {note}")
-    say(f"{opened!r} is in {folder}")
+    if hasattr(opened, "node_stores"):  # PyG's
+        what = f"{count(len(opened.node_stores), 'type')} of nodes and {count(len(opened.edge_stores), 'relation')} are"
+    else:
+        what = f"{opened!r} is"
+    say(f"{what} in {folder}")
     click.echo(str(folder))
 
 
@@ -66,18 +70,19 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
 def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
     """Show the characteristics of the graph SPEC.
 
-    The surrogate predicts from them. For an .npz file with node types, or a .pt file with a HeteroData, the command
-    shows types and relations.
+    The surrogate predicts from them. For a graph of several node types, or of events with times, the command shows
+    types and relations.
     """
     from a3gnn.graphs.graph import Graph
 
     try:
         described = Graph.load(spec, split, split_seed)
         figures, rows = described.characteristics().to_dict() | {"notes": list(described.notes)}, _rows(described)
-    except GraphError:
+    except GraphError as error:
         from a3gnn.graphs.typed import describe_typed, typed_graph
 
-        if (typed := typed_graph(spec)) is None:
+        typed = error.data if isinstance(error, TypedSetError) else typed_graph(spec)
+        if typed is None or split is not None:
             raise
         figures = describe_typed(typed)
         rows = _typed_rows(figures)
@@ -146,7 +151,7 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
     ]
 
 
-def _typed_rows(figures: dict[str, dict[str, dict[str, Any]]]) -> list[tuple[str, str]]:
+def _typed_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the rows that `info` prints of a graph of several types."""
     rows = []
     for kind, noun in (("node_types", "type"), ("relations", "relation")):
@@ -158,4 +163,4 @@ def _typed_rows(figures: dict[str, dict[str, dict[str, Any]]]) -> list[tuple[str
             parts += [count(found["features"], "feature")] if "features" in found else []
             parts += ["times {} to {}".format(*found["times"])] if "times" in found else []
             rows.append((f"  {name}", ", ".join([*parts, *found.get("attributes", ())])))
-    return rows
+    return rows + [("note", note) for note in figures["notes"]]

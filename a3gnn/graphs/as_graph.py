@@ -16,7 +16,7 @@ from a3gnn.graphs.split import Split
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    #: The data that `as_graph` takes.
+    #: The data that `as_graph` takes; loaders take a `HeteroData` or a `TemporalData`, too.
     GraphLike: TypeAlias = str | os.PathLike[str] | Graph | Data
 
 

@@ -6,23 +6,25 @@ fit in memory.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from a3gnn.graphs.arrays import row_spans
 from a3gnn.graphs.edge_list_kernels import count_targets, sort_into_buckets, sort_rows, sources_by_row
-from a3gnn.graphs.features import DenseFeatures, SparseFeatures, stored_dtype
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures, features_from, stored_dtype
 from a3gnn.notify import ConversionProgress
-from a3gnn.storage.npy import NpyWriter
+from a3gnn.storage.npy import NpyWriter, open_npy, save_npy
 
 #: Sources and targets, int32, of equal length.
 EdgePieces = Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]
@@ -50,6 +52,7 @@ class Draft:
         name: Shown to users.
         num_classes: A model's outputs per node.
         notes: Remarks for users on how the graph was read.
+        layout: How the arrays make a data object of PyG's (`data_folder`); None for a graph of a3gnn's.
     """
 
     folder: Path
@@ -59,6 +62,47 @@ class Draft:
     name: str = ""
     num_classes: int = 0
     notes: tuple[str, ...] = ()
+    layout: dict[str, Any] | None = None
+    _opened: dict[int, tuple[Path, NDArray[Any]]] = field(default_factory=dict)
+
+    def open(self, path: Path) -> NDArray[Any]:
+        """Returns the array in the scratch file at `path`, an .npy file, as a memory map."""
+        array = open_npy(path)
+        self._opened[array.ctypes.data] = path, array
+        return array
+
+    def cast(self, array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+        """Returns `array` in `dtype`: itself, or the memory map of another scratch file."""
+        if array.dtype == dtype:
+            return array
+        path = Path(tempfile.mkdtemp(dir=self.scratch)) / "cast.npy"
+        save_npy(path, array, dtype)
+        return self.open(path)
+
+    def canonical(self, features: SparseFeatures) -> SparseFeatures:
+        """Returns `features` as stored, with columns ascending and distinct in each row, in scratch files."""
+        folder = Path(tempfile.mkdtemp(dir=self.scratch))
+        write_features(canonical_pieces(features), features.shape[0], folder, self.progress)
+        found = features_from({path.stem: self.open(path) for path in folder.iterdir()})
+        assert isinstance(found, SparseFeatures)
+        return found
+
+    def put(self, name: str, array: NDArray[Any]) -> None:
+        """Writes an array in pieces; the map of a whole scratch file moves without being written again.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        target = self.folder / f"{name}.npy"
+        if self.moves(array):
+            os.replace(self._opened.pop(array.ctypes.data)[0], target)
+        else:
+            save_npy(target, array)
+
+    def moves(self, array: NDArray[Any]) -> bool:
+        """Returns whether `array` is the map of a whole scratch file, in C order, that is still there."""
+        _, whole = self._opened.get(array.ctypes.data, (None, np.empty(0, dtype=[])))
+        return array.flags.c_contiguous and (array.shape, array.dtype) == (whole.shape, whole.dtype)
 
     def save(self, name: str, array: NDArray[Any]) -> None:
         """Writes a whole array.

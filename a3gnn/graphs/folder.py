@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +21,13 @@ from a3gnn.graphs.features import features_from
 from a3gnn.graphs.soundness import size_violations, violations
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.mapping import in_large_pages, settle
-from a3gnn.storage.npy import open_npy
+from a3gnn.storage.npy import content_hash, open_npy
 from a3gnn.storage.stamp import verify_once
 
 FORMAT = "a3gnn-graph"
+#: The format of a data object of PyG's with types or times (`data_folder`).
+DATA_FORMAT = "a3gnn-pyg-data"
+#: The version of both formats.
 FORMAT_VERSION = 1
 _META = "meta.json"
 
@@ -83,10 +89,7 @@ def read_folder(path: Path) -> GraphArrays:
         GraphError: The folder is not a converted graph, is of another version, or is damaged.
     """
     graph = open_folder(path)
-    try:
-        verify_once(path, partial(check_content, graph, path))
-    except OSError as error:
-        raise GraphError(f"{path} can't be read ({error}); convert the graph again") from error
+    _verify(path, partial(check_content, graph, path))
     return graph
 
 
@@ -97,18 +100,12 @@ def open_folder(path: Path) -> GraphArrays:
         GraphError: The folder is not a converted graph, is of another version, or is truncated.
     """
     meta = _read_meta(path)
-    try:
-        kinds = {name: (str(kind), tuple(shape)) for name, (kind, shape) in meta["arrays"].items()}
-        for name in kinds:
-            if not name.isidentifier():  # it may name another folder
-                raise GraphError(f"{path / _META} is damaged: no array is called {name!r}; convert the graph again")
+    if meta["format"] != FORMAT:
+        raise GraphError(f"{path} has node types or times; only Loader, LinkNeighborLoader and a3gnn graph take it")
+    with _reading(path):
         known = GraphCharacteristics.from_dict(meta["characteristics"])
-        arrays = {name: _opened(path / f"{name}.npy", *kind) for name, kind in kinds.items()}
+        arrays = _arrays(meta, path)
         graph = _graph(arrays, meta["name"], meta["num_classes"], tuple(meta["notes"]), path, known)
-    except GraphError:
-        raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise GraphError(f"{path / _META} is damaged ({error!r}); convert the graph again") from error
     for violation in size_violations(graph):
         raise GraphError(f"the files in {path} do not fit each other: {violation.rule}; convert the graph again")
     sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
@@ -132,6 +129,95 @@ def check_content(graph: GraphArrays, path: Path, changed: bool) -> None:
         )
 
 
+def finish_data(path: Path, layout: dict[str, Any]) -> str:
+    """Writes the meta.json of the .npy files in the folder `path`, and returns the fingerprint of the data object.
+
+    Args:
+        path: The folder.
+        layout: How the arrays make a data object (`data_folder`).
+
+    Raises:
+        OSError: It can't be written.
+    """
+    settle(path)
+    arrays = {file.stem: open_npy(file) for file in sorted(path.glob("*.npy"))}
+    kinds = {name: [array.dtype.str, list(array.shape), content_hash(array)] for name, array in arrays.items()}
+    content = {**layout, "arrays": kinds}
+    meta = {"format": DATA_FORMAT, "format_version": FORMAT_VERSION, "fingerprint": _fingerprint(content), **content}
+    (path / _META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
+    return str(meta["fingerprint"])
+
+
+def open_data(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Returns the meta.json of a data object in the folder `path` (`has_data`), and its arrays as memory maps.
+
+    Only sizes and types of the arrays are checked.
+
+    Raises:
+        GraphError: The folder is damaged.
+    """
+    meta = _read_meta(path)
+    with _reading(path):
+        content = {name: value for name, value in meta.items() if name not in ("format", "format_version")}
+        if content.pop("fingerprint") != _fingerprint(content):
+            raise GraphError(f"{path / _META} is damaged: its content has changed; convert the graph again")
+        return meta, _arrays(meta, path)
+
+
+def read_data(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Returns what `open_data` does; the content is verified the first time, and again after a file has changed.
+
+    Raises:
+        GraphError: As `open_data`, or the content of an array has changed.
+    """
+    meta, arrays = open_data(path)
+
+    def check(_changed: bool) -> None:
+        for name, problem in changes(meta, arrays).items():
+            raise GraphError(f"{path / name}.npy is damaged: {problem}; convert the graph again")
+
+    _verify(path, check)
+    return meta, arrays
+
+
+def changes(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, str]:
+    """Returns the rule that each array of a data object breaks whose content differs from when it was written."""
+    found = {name: content_hash(array) for name, array in arrays.items()}
+    known = {name: kind[2] for name, kind in meta["arrays"].items()}
+    return {name: f"its hash must be {known[name]}, got {found[name]}" for name in found if found[name] != known[name]}
+
+
+def has_data(path: Path) -> bool:
+    """Returns whether the folder `path` has a data object of PyG's."""
+    try:
+        return path.is_dir() and bool(_read_meta(path)["format"] == DATA_FORMAT)
+    except GraphError:
+        return False
+
+
+def _verify(path: Path, check: Callable[[bool], None]) -> None:
+    """Runs `check` unless the present files in the folder `path` have passed it."""
+    try:
+        verify_once(path, check)
+    except OSError as error:
+        raise GraphError(f"{path} can't be read ({error}); convert the graph again") from error
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turns an error in the content of meta.json into a `GraphError`."""
+    try:
+        yield
+    except GraphError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise GraphError(f"{path / _META} is damaged ({error!r}); convert the graph again") from error
+
+
+def _fingerprint(content: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 def held_fingerprint(path: Path) -> str | None:
     """Returns the fingerprint of the graph in the folder `path`, or None if the folder is new or empty.
 
@@ -141,7 +227,7 @@ def held_fingerprint(path: Path) -> str | None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return None
     try:
-        return read_folder(path).fingerprint
+        return str(read_data(path)[0]["fingerprint"]) if has_data(path) else read_folder(path).fingerprint
     except A3GNNError as error:
         raise GraphError(
             f"{path} must be new or empty, or hold this graph: {error}; choose another folder, or delete it"
@@ -202,7 +288,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
         raise GraphError(
             f"{path} is not a converted graph: {_META} can't be read ({error}); a3gnn graph convert writes such folders"
         ) from error
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+    if not isinstance(meta, dict) or meta.get("format") not in (FORMAT, DATA_FORMAT):
         raise GraphError(f"{path} is not a converted graph: {_META} lacks the format {FORMAT!r}")
     if meta.get("format_version") != FORMAT_VERSION:
         raise GraphError(
@@ -210,6 +296,15 @@ def _read_meta(path: Path) -> dict[str, Any]:
             "convert the graph again with this version of a3gnn"
         )
     return meta
+
+
+def _arrays(meta: dict[str, Any], path: Path) -> dict[str, NDArray[Any]]:
+    """Returns the arrays in the folder `path` that its `meta` lists."""
+    for name in meta["arrays"]:
+        if not name.isidentifier():  # it may name another folder
+            raise GraphError(f"{path / _META} is damaged: no array is called {name!r}; convert the graph again")
+    kinds = {name: (str(kind), tuple(shape)) for name, (kind, shape, *_) in meta["arrays"].items()}
+    return {name: _opened(path / f"{name}.npy", *kind) for name, kind in kinds.items()}
 
 
 def _opened(path: Path, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:

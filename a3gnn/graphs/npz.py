@@ -86,6 +86,16 @@ def readable(path: Path) -> Iterator[None]:
         ) from error
 
 
+def array_names(path: Path) -> list[str]:
+    """Returns the names of the arrays in the .npz file at `path`.
+
+    Raises:
+        GraphError: It can't be read.
+    """
+    with readable(path), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
 def needed_arrays(names: Collection[str], path: Path) -> tuple[str, ...]:
     """Returns which `names` of an .npz file its graph needs, and those that may be its split.
 
@@ -105,6 +115,8 @@ def left_out(names: Collection[str], used: Collection[str], known: Collection[st
 def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -> tuple[str, ...]:
     x = _SPARSE if "x" not in names and any(name in names for name in _SPARSE) else ("x",)
     needed = ("edge_index", *x, *also)
+    if "node_types" in names:
+        raise GraphError(f"{path} has node types; only Loader, LinkNeighborLoader and a3gnn graph take it")
     missing = [name for name in needed if name not in names]
     if missing:
         others = [name for name in names if name not in {*needed, *SPLIT_NAMES, "y"}]

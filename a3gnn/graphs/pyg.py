@@ -20,7 +20,7 @@ from a3gnn.graphs.validate import check_edge_shape, check_in_float32, num_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData, TemporalData
 
 #: Keys of a dict that a message lists. Guess.
 _MAX_NAMED = 10
@@ -28,8 +28,8 @@ _MAX_NAMED = 10
 REMEDIES = {
     "torch_geometric.HeteroData": "only Loader takes heterogeneous graphs; data.to_homogeneous() can convert it",
     "torch_geometric.TemporalData": (
-        "temporal graphs are not supported; Data(x=..., edge_index=torch.stack([data.src, data.dst]), y=...) is the "
-        "graph of all events, without their times"
+        "only Loader and LinkNeighborLoader take events with times; Data(x=..., edge_index=torch.stack([data.src, "
+        "data.dst]), y=...) is the graph of all events, without their times"
     ),
     "torch_geometric.Dataset": "give dataset[0]",
     "torch_geometric.DynamicInheritanceGetter": (
@@ -79,7 +79,7 @@ def from_data(
     with naming_graph(name):
         data = as_data(data)
         x, edge_index, y = (_tensor_of(data, attribute) for attribute in ("x", "edge_index", "y"))
-        edges = _array("edge_index", edge_index)
+        edges = array_of("edge_index", edge_index)
         check_edge_shape(edges)
         check_rows(data, edges.shape[1])
         features, feature_notes = features_of(x)
@@ -98,7 +98,7 @@ def from_unlabeled(data: Data, name: str) -> GraphArrays:
     with naming_graph(name):
         data = as_data(data)
         x, edge_index = (_tensor_of(data, attribute, "x and edge_index") for attribute in ("x", "edge_index"))
-        edges = _array("edge_index", edge_index)
+        edges = array_of("edge_index", edge_index)
         check_edge_shape(edges)
         check_rows(data, edges.shape[1])
         features, notes = features_of(x)
@@ -118,6 +118,58 @@ def as_data(data: Any) -> Data:
     if "_store" in vars(data):
         return data
     return Data(**{name: value for name, value in vars(data).items() if value is not None and name[:2] != "__"})
+
+
+def typed_of(data: Any) -> Data | HeteroData | None:
+    """Returns data of several types, or of events with times, as a `HeteroData` or `Data`; None for other data.
+
+    Raises:
+        GraphError: Events lack their ends or times, or have attributes of different lengths.
+    """
+    from torch_geometric.data import Data, HeteroData, TemporalData
+
+    if isinstance(data, HeteroData):
+        return data
+    if isinstance(data, TemporalData):
+        return _of_events(data)
+    dicts = ("x_dict", "edge_index_dict", "num_nodes_dict")  # OGB's form
+    if not isinstance(data, Data) or not any(name in vars(data).get("_store", ()) for name in dicts):
+        return None
+    found = HeteroData()
+    for name, values in data.to_dict().items():
+        for kind, value in values.items() if isinstance(values, Mapping) else ():
+            attribute = name.removesuffix("_dict").removeprefix("node_")
+            flat = attribute == "y" and value.ndim == 2 and value.shape[1] == 1
+            found[kind][attribute] = value.reshape(-1) if flat else value
+    return found
+
+
+def _of_events(events: TemporalData) -> Data:
+    """Returns events as edges: `t` becomes `time`, `msg` edge_attr, and other values of events begin with edge_.
+
+    Nodes are counted up to the largest id. PyG takes an attribute for one of nodes if events are as many as nodes and
+    its name lacks edge, so the times are called edge_time then.
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    values, names = events.to_dict(), {"t": "time", "msg": "edge_attr"}
+    for name in ("src", "dst", "t"):
+        if not isinstance(values.get(name), torch.Tensor) or values[name].ndim != 1:
+            got = "none" if values.get(name) is None else type(values[name]).__name__
+            raise GraphError(f"a TemporalData must have src, dst and t, a number per event each, got {got} as {name}")
+    number = len(values["src"])
+    for name in ("dst", "t", "msg", "y"):
+        if (shape := tuple(getattr(values.get(name), "shape", (number,))))[:1] != (number,):
+            raise GraphError(f"{name} must have one row per event, got shape {shape} for {number:,} events")
+    ends = torch.stack([values.pop("src"), values.pop("dst")])
+    nodes = values.pop("num_nodes", int(ends.max()) + 1 if number else 0)
+    names |= {"t": "edge_time"} if nodes == number else {}
+    data = Data(edge_index=ends, num_nodes=nodes)
+    for name, value in values.items():
+        of_event = isinstance(value, torch.Tensor) and value.ndim > 0 and len(value) == number
+        data[names.get(name, f"edge_{name}" if of_event and "edge" not in name else name)] = value
+    return data
 
 
 def remedy_for(data: object) -> str:
@@ -284,7 +336,7 @@ def _optional(data: Data, name: str) -> NDArray[Any] | None:
     import torch
 
     if name in (*MASKS, *chain(*IDS)):
-        return None if data.get(name) is None else _array(name, _tensor_of(data, name))
+        return None if data.get(name) is None else array_of(name, _tensor_of(data, name))
     place, entry, key = name.partition("[")
     value: Any = data.get(place)
     if entry:
@@ -292,12 +344,12 @@ def _optional(data: Data, name: str) -> NDArray[Any] | None:
     if not isinstance(value, torch.Tensor | np.ndarray):
         return None  # an attribute of another meaning
     try:
-        return _array(name, torch.as_tensor(value).detach().cpu())
+        return array_of(name, torch.as_tensor(value).detach().cpu())
     except (GraphError, TypeError):
         return None
 
 
-def _array(name: str, tensor: Tensor) -> NDArray[Any]:
+def array_of(name: str, tensor: Tensor) -> NDArray[Any]:
     """Returns the array of a dense tensor; a subclass such as `EdgeIndex` is stripped, because it has no array.
 
     Raises:
@@ -343,7 +395,7 @@ def _labels(y: Tensor, nan_is_unlabeled: bool) -> NDArray[Any]:
     if y.dtype == torch.bfloat16:
         y = y.float()
     if y.ndim == 2 and y.shape[1] != 1:
-        return _array("y", y)
+        return array_of("y", y)
     if y.layout != torch.strided:
         raise GraphError(f"y must be dense, got {y.layout}; use y.to_dense()")
     flat = y.reshape(-1) if y.ndim == 2 else y

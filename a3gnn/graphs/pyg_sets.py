@@ -11,7 +11,7 @@ import ssl
 import sys
 import urllib.error
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from a3gnn._imports import optional
-from a3gnn.errors import A3GNNError, GraphError, UnknownGraphError
+from a3gnn.errors import A3GNNError, GraphError, TypedSetError, UnknownGraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.pyg import REMEDIES, from_data, from_unlabeled, remedy_for
+from a3gnn.graphs.pyg import REMEDIES, from_data, from_unlabeled, remedy_for, typed_of
 from a3gnn.graphs.pyg_names import PYG_NAMES, near_pyg_names
 from a3gnn.graphs.split import MASKS, Split
 from a3gnn.storage.cache import VARIABLE, cache_root
@@ -198,18 +198,24 @@ def from_ogb_name(name: str) -> GraphArrays:
 
     Raises:
         MissingDependencyError: The package ogb is not installed.
-        GraphError: The name is unknown, the data set can't be downloaded or read, or is heterogeneous.
+        GraphError: The name is unknown, or the data set can't be downloaded or read.
+        TypedSetError: It is heterogeneous.
     """
     nodeproppred = optional("ogb.nodeproppred", "ogb", f"ogb:{name}")
     folder = cache_root() / "downloads" / "ogb"
     with _fetching(f"ogb:{name}", folder), pyg_classes():
         dataset = nodeproppred.PygNodePropPredDataset(name, root=str(folder))
-        data, split = _homogeneous(dataset[0], f"ogb:{name}"), dataset.get_idx_split()
+        given, split = dataset[0], dataset.get_idx_split()
+        typed = typed_of(given)
+        data = given if typed is None else typed
+        stores = {"": data} if typed is None else {kind: data[kind] for kind in data.node_types}
         for mask, part in zip(MASKS, ("train", "valid", "test"), strict=True):
-            chosen = np.zeros(data.num_nodes, dtype=bool)
-            chosen[np.asarray(split[part])] = True
-            data[mask] = _tensor(chosen)
-    return from_data(data, f"ogb:{name}", nan_is_unlabeled=True)
+            for kind, ids in split[part].items() if isinstance(split[part], Mapping) else [("", split[part])]:
+                if kind in stores:
+                    chosen = np.zeros(stores[kind].num_nodes, dtype=bool)
+                    chosen[np.asarray(ids)] = True
+                    stores[kind][mask] = _tensor(chosen)
+    return from_data(_homogeneous(data, f"ogb:{name}"), f"ogb:{name}", nan_is_unlabeled=True)
 
 
 def pyg_classes() -> AbstractContextManager[None]:
@@ -280,14 +286,21 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _homogeneous(data: Any, spec: str) -> Any:
-    """Returns `data`, which must have one type of nodes and edges."""
+    """Returns `data`, which must have one type of nodes and edges, and no times.
+
+    Raises:
+        TypedSetError: It has several, or events with times.
+    """
     from torch_geometric.data import Data
 
-    if not isinstance(data, Data) or "x_dict" in data or "edge_index_dict" in data:
-        raise GraphError(
-            f"{spec} must have one type of nodes and edges, but it is heterogeneous; choose another data set"
-        )
-    return data
+    if (typed := typed_of(data)) is None:
+        return data
+    what = "its edges are events with times" if isinstance(typed, Data) else "it is heterogeneous"
+    raise TypedSetError(
+        f"{spec} must have one type of nodes and edges, but {what}; only Loader, LinkNeighborLoader and a3gnn graph "
+        "take it, with its own split",
+        typed,
+    )
 
 
 def _tensor(array: np.ndarray) -> Any:

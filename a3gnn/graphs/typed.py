@@ -1,24 +1,32 @@
-"""Graphs of several node types and relations: `read_typed` reads an .npz file of them, `describe_typed` counts."""
+"""Graphs of several node types and relations, or with times: reading them from files, and what they consist of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from a3gnn.errors import GraphError, nearest
 from a3gnn.graphs import npz, pyg_sets
-from a3gnn.graphs.assemble import naming_graph
-from a3gnn.graphs.pyg import feature_tensor
+from a3gnn.graphs.assemble import canonical, naming_graph
+from a3gnn.graphs.data_folder import load_data
+from a3gnn.graphs.features import SparseFeatures
+from a3gnn.graphs.folder import has_data
+from a3gnn.graphs.load import expanded
+from a3gnn.graphs.pyg import edge_attributes, typed_of
 from a3gnn.graphs.split import MASKS
 from a3gnn.graphs.validate import check_edge_shape, check_ends, check_features
 from a3gnn.units import count, printable
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data, HeteroData
+
+    from a3gnn.graphs.draft import Draft
 
 #: Arrays of a node type in a file, and of a relation, with their names in PyG.
 _OF_NODES = {"x": "x", "y": "y", "node_time": "time", **{mask: mask for mask in MASKS}}
@@ -27,6 +35,8 @@ _OF_EDGES = {
     "edge_time": "time",
     **{name: name for name in ("edge_weight", "edge_attr", "edge_y", "edge_y_reg", "edge_split")},
 }
+#: Types or relations that a note lists. Guess.
+_MAX_NAMED = 5
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 #: Attributes that a reverse relation shares. Targets are left out, so that each is predicted once.
 _SHARED = ("time", "edge_weight", "edge_attr", "edge_split")
@@ -61,11 +71,25 @@ def read_typed(path: Path, reverse: bool = False) -> Data | HeteroData:
 
 def read_hetero(path: Path) -> HeteroData:
     """Returns the graph in an .npz file as `read_typed` does, as a `HeteroData` in any case."""
-    import torch
-    from torch_geometric.data import HeteroData
-
     with npz.readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         arrays = {name: npz.member(name, archive) for name in archive.files}
+    return hetero_of(arrays, path)
+
+
+def hetero_of(arrays: dict[str, NDArray[Any]], path: Path, draft: Draft | None = None) -> HeteroData:
+    """Returns the graph in the arrays of the .npz file at `path`, and takes them out of `arrays`.
+
+    Args:
+        arrays: The arrays by name.
+        path: The file, for messages.
+        draft: Takes arrays of other types and order in scratch files, so that memory maps stay on disk; None makes
+            them in RAM.
+
+    Raises:
+        GraphError: The graph is not valid.
+    """
+    from torch_geometric.data import HeteroData
+
     with naming_graph(printable(path.stem)):
         numbers, relations = _types(arrays)
         found = HeteroData()
@@ -74,19 +98,19 @@ def read_hetero(path: Path) -> HeteroData:
             sparse = {name: values.pop(name) for name in _SPARSE if name in values}
             found[kind].num_nodes = number
             if sparse and "x" not in values:
-                found[kind].x = _sparse(sparse, kind, number, path)
+                found[kind].x = _sparse(sparse, kind, number, path, draft)
             _check_lengths(values, kind, number, "node")
             _check_masks(values, kind)
             for name, array in values.items():
-                found[kind][_OF_NODES[name]] = torch.from_numpy(array)
+                found[kind][_OF_NODES[name]] = _tensor(f"{name}__{kind}", array, draft)
         for relation in relations:
             called = "__".join(relation)
             values = _taken(arrays, called, tuple(_OF_EDGES))
             edges = _edges(values, called, [(kind, numbers[kind]) for kind in relation[::2]])
             _check_lengths(values, called, edges.shape[1], "edge")
-            found[relation].edge_index = torch.from_numpy(edges.astype(np.int64, copy=False))
+            found[relation].edge_index = _tensor(f"edge_index__{called}", edges, draft, np.int64)
             for name, array in values.items():
-                found[relation][_OF_EDGES[name]] = torch.from_numpy(array)
+                found[relation][_OF_EDGES[name]] = _tensor(f"{name}__{called}", array, draft)
         if arrays:
             known = [f"{name}__{of}" for of in numbers for name in _OF_NODES]
             known += [f"{name}__{'__'.join(of)}" for of in relations for name in _OF_EDGES]
@@ -97,26 +121,46 @@ def read_hetero(path: Path) -> HeteroData:
     return found
 
 
-def typed_graph(spec: str) -> HeteroData | None:
-    """Returns the graph in an .npz file with `node_types`, or the `HeteroData` in a .pt file; None for another spec."""
-    from torch_geometric.data import HeteroData
+def typed_graph(spec: str, mapped: bool = False) -> Data | HeteroData | None:
+    """Returns the graph in an .npz file with `node_types`, or of types or events in a folder or a .pt file.
 
-    path = Path(spec).expanduser()
-    if path.suffix == ".npz" and path.is_file():
-        with npz.readable(path), np.load(path, allow_pickle=False) as archive:
-            has_types = "node_types" in archive.files
-        return read_hetero(path) if has_types else None
-    if path.suffix not in (".pt", ".pth") or not path.is_file():
+    Args:
+        spec: A path; for any other spec the result is None.
+        mapped: Whether the tensors of a .pt file are maps of it. Those of a folder always are.
+
+    Raises:
+        GraphError: The file or folder can't be read, or its graph is not valid.
+    """
+    path = expanded(spec)
+    try:
+        if has_data(path):
+            return load_data(path)
+        if not path.is_file():
+            return None
+    except OSError:  # such as a name that is too long
+        return None
+    if path.suffix == ".npz":
+        return read_hetero(path) if "node_types" in npz.array_names(path) else None
+    if path.suffix not in (".pt", ".pth"):
         return None
     # Whoever reads a file of another class reads it again, so its tensors stay unread here.
-    is_typed = isinstance(pyg_sets.unpickled(path, mapped=True)[0], HeteroData)
-    return pyg_sets.unpickled(path)[0] if is_typed else None
+    data = typed_of(pyg_sets.unpickled(path, mapped=True)[0])
+    return data if mapped or data is None else typed_of(pyg_sets.unpickled(path)[0])
 
 
-def describe_typed(data: HeteroData) -> dict[str, dict[str, dict[str, Any]]]:
-    """Returns the figures of each node type and relation: how many, mean in-degree, features, range of times."""
-    numbers: dict[str, int] = {}
+def describe_typed(data: Data | HeteroData) -> dict[str, Any]:
+    """Returns the figures of each node type and relation: how many, mean in-degree, features, range of times.
+
+    `notes` has remarks for users. A `Data` has the type `node`, with a relation `to` itself.
+    """
+    import torch
+
+    data, numbers = _as_hetero(data), {}
     for store in data.edge_stores:
+        if "edge_index" not in store and "adj_t" in store:
+            store.edge_index = store.adj_t.to_sparse_coo().indices().flip(0)
+        elif "edge_index" not in store or not store.edge_index.numel():
+            store.edge_index = torch.empty((2, 0), dtype=torch.int64)
         for end, row in zip((0, 2), store.edge_index, strict=True):
             numbers[store._key[end]] = max(numbers.get(store._key[end], 0), int(row.max()) + 1 if len(row) else 0)
     numbers |= {kind: number for kind in data.node_types if (number := data[kind].get("num_nodes")) is not None}
@@ -130,7 +174,41 @@ def describe_typed(data: HeteroData) -> dict[str, dict[str, dict[str, Any]]]:
         }
         for store in data.edge_stores
     }
-    return {"node_types": types, "relations": relations}
+    return {"node_types": types, "relations": relations, "notes": _notes(data, numbers.keys())}
+
+
+def _as_hetero(data: Data | HeteroData) -> HeteroData:
+    """Returns `data` with types, sharing its tensors; `data` itself stays as it is."""
+    from torch_geometric.data import HeteroData
+
+    if isinstance(data, HeteroData):
+        return copy(data)
+    found, of_edges = HeteroData(), {"edge_index", *edge_attributes(data)}
+    found["node"].num_nodes = data.num_nodes
+    for name, value in data.to_dict().items():
+        (found["node", "to", "node"] if name in of_edges else found["node"])[name] = value
+    return found
+
+
+def _notes(data: HeteroData, types: Collection[str]) -> list[str]:
+    """Returns remarks on relations that times don't bound, on relations without edges, and on isolated types."""
+    stores = {store._key: store for store in data.edge_stores}
+    timed = {kind for kind in data.node_types if "time" in data[kind]}
+    of_edges = any("time" in store for store in stores.values())
+    unbounded = [key for key, store in stores.items() if not ("time" in store if of_edges else key[0] in timed)]
+    empty = [key for key, store in stores.items() if not store.edge_index.numel()]
+    ends = {end for key in stores if key not in empty for end in (key[0], key[2])}
+    found: list[tuple[str, list[Any], int]] = [
+        ("relations without times, which loaders do not bound", unbounded if of_edges or timed else [], len(stores)),
+        ("relations without edges", empty, len(stores)),
+        ("types without an edge", [(kind,) for kind in types if kind not in ends], len(types)),
+    ]
+    return [
+        f"{what} ({len(names)} of {total}): {', '.join(map(' '.join, names[:_MAX_NAMED]))}"
+        + (", ..." if len(names) > _MAX_NAMED else "")
+        for what, names, total in found
+        if names
+    ]
 
 
 def _described(store: Any) -> dict[str, Any]:
@@ -198,16 +276,44 @@ def _check_masks(values: Mapping[str, NDArray[Any]], kind: str) -> None:
         )
 
 
-def _sparse(parts: Mapping[str, NDArray[Any]], kind: str, number: int, path: Path) -> Any:
+def _tensor(name: str, array: NDArray[Any], draft: Draft | None, dtype: DTypeLike = None) -> Tensor:
+    """Returns `array` as a tensor of `dtype`, by default its own in the machine's byte order.
+
+    Raises:
+        GraphError: Torch has no such dtype.
+    """
+    import torch
+
+    kind = array.dtype.newbyteorder("=") if dtype is None else np.dtype(dtype)
+    try:
+        torch.from_numpy(np.empty(0, dtype=kind))
+    except TypeError:
+        raise GraphError(
+            f"{name} must hold numbers of a type that torch has, got {array.dtype}; astype('int64') converts dates, too"
+        ) from None
+    return torch.from_numpy(array.astype(kind, copy=False) if draft is None else draft.cast(array, kind))
+
+
+def _sparse(parts: Mapping[str, NDArray[Any]], kind: str, number: int, path: Path, draft: Draft | None) -> Tensor:
     """Returns the tensor of sparse features of a node type."""
+    import torch
+
     if missing := [name for name in _SPARSE if name not in parts]:
         raise GraphError(f"sparse features of {kind} need {', '.join(_SPARSE)}, they lack {missing[0]}__{kind}")
     with naming_graph(kind):
         features = npz.features_in(parts, path)
         check_features(features)
+        assert isinstance(features, SparseFeatures)
     if features.shape[0] != number:
         raise GraphError(f"x_shape__{kind} must begin with the {count(number, 'node')} of {kind}, got {features.shape}")
-    return feature_tensor(features)
+    if number:
+        rows = canonical(features)[0] if draft is None else draft.canonical(features)
+        assert isinstance(rows, SparseFeatures)
+        features = rows
+    names = zip(("x_indptr", "x_indices", "x_data"), (np.int64, np.int64, np.float32), strict=True)
+    arrays = features.arrays()
+    tensors = (_tensor(f"{name}__{kind}", arrays[name], draft, dtype) for name, dtype in names)
+    return torch.sparse_csr_tensor(*tensors, features.shape, check_invariants=False)
 
 
 def _edges(values: dict[str, NDArray[Any]], called: str, ends: list[tuple[str, int]]) -> NDArray[Any]:

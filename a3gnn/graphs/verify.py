@@ -11,7 +11,7 @@ from typing import Any
 from a3gnn.errors import GraphError
 from a3gnn.graphs import derived
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.folder import open_folder
+from a3gnn.graphs.folder import changes, has_data, open_data, open_folder
 from a3gnn.graphs.soundness import violations
 from a3gnn.storage.stamp import forget, verify_once
 
@@ -45,8 +45,12 @@ def verify(path: Path) -> list[Finding]:
         GraphError: The folder is not a converted graph, or one of the graph's own files is missing or truncated.
     """
     forget(path)
+    if has_data(path):
+        meta, arrays = open_data(path)
+        problems = changes(meta, arrays)
+        return [Finding(f"{name}.npy", array.nbytes, problems.get(name, "")) for name, array in arrays.items()]
     graph = open_folder(path)
-    problems: dict[str, str] = {}
+    problems = {}
 
     def examine(_changed: bool) -> None:
         for violation in violations(graph):

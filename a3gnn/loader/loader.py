@@ -195,8 +195,8 @@ class Loader(SeedLoader):
         ...     loss = criterion(out, batch.y[: batch.batch_size])
 
     Args:
-        data: A PyG `Data` or `HeteroData`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or an argument of
-            `Graph.load`.
+        data: A PyG `Data`, `HeteroData` or `TemporalData`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph,
+            or a file, folder or name of one of them.
         num_neighbors: In-neighbors sampled per node, one number per hop, the seeds' hop first; -1 takes all. Where
             there are types, each relation takes as many; a mapping gives each relation's own list. 0 takes none there.
         input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes. Where there are types, a type
@@ -319,7 +319,7 @@ class Loader(SeedLoader):
         fanouts = self._checked_fanouts(num_neighbors, source, config)
         check_typed(source, asked, config)
         if limit is not None:
-            source, config = placed(source, config, limit, is_own=isinstance(data, str | os.PathLike))
+            source, config = placed(source, config, limit, is_own=isinstance(given["data"], str | os.PathLike))
             held = held._replace(config=config)
         table = table_for(data, source, asked, held, device)
         if limit is not None:

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.errors import GraphError, UsageError
+from a3gnn.errors import GraphError, TypedSetError, UsageError
 from a3gnn.graphs.as_graph import is_data
 from a3gnn.graphs.assemble import canonical
 from a3gnn.graphs.edges import EdgeList, Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of
+from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of, typed_of
 from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.graphs.typed import typed_graph
 from a3gnn.graphs.validate import check_edge_shape, check_edges, check_ends
@@ -81,12 +81,22 @@ class Source:
 
 
 def opened(data: Any) -> Any:
-    """Returns the `HeteroData` in a file of several types, or any other `data` itself.
+    """Returns data of several types or events, or a file, folder or set of it, as a PyG `Data` or `HeteroData`.
+
+    Other data is returned itself, but a set by name as a graph, because only its content tells its kind.
 
     Raises:
-        GraphError: The file can't be read, or its graph is not valid.
+        GraphError: It can't be read, or its graph is not valid.
     """
-    typed = typed_graph(os.fspath(data)) if isinstance(data, str | os.PathLike) else None
+    if not isinstance(data, str | os.PathLike):
+        typed = typed_of(data)
+    elif isinstance(data, str) and data.startswith(("pyg:", "ogb:")):
+        try:
+            return Graph.load(data)
+        except TypedSetError as error:
+            typed = error.data
+    else:
+        typed = typed_graph(os.fspath(data))
     return data if typed is None else typed
 
 
@@ -135,7 +145,7 @@ def data_of(data: Any, source: Source) -> Any:
     """Returns an argument from which `source_of` rebuilds this source, even after `data` has lost attributes."""
     if is_data(data) or is_hetero(data):
         return copy(data)
-    return source.graph if isinstance(data, str | os.PathLike) and not source.graph.is_parted else data
+    return source.graph if isinstance(data, str | os.PathLike | Graph) and not source.graph.is_parted else data
 
 
 def read_x(data: Any, source: Source) -> dict[str, torch.Tensor]:

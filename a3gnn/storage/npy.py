@@ -1,10 +1,11 @@
-"""An .npy file that is written piece by piece, or opened as a memory map; and the hash of an array."""
+"""An .npy file that is written in pieces, or opened as a memory map; and the hash of an array."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,17 +15,42 @@ from numpy.typing import DTypeLike, NDArray
 
 from a3gnn.storage.mapping import as_known
 
-#: Bytes per hash step.
-_HASHED = 1 << 22
+#: Bytes of a piece.
+_PIECE_BYTES = 1 << 22
 
 
 def content_hash(array: NDArray[Any]) -> str:
-    """Returns the hash of the content of `array`, row by row (BLAKE2b of 16 bytes, in hexadecimal)."""
+    """Returns the hash of the content of `array` in C order (BLAKE2b of 16 bytes, in hexadecimal)."""
     digest = hashlib.blake2b(digest_size=16)
-    rows = max(1, _HASHED // max(1, array[:1].nbytes))
-    for start in range(0, len(array), rows):
-        digest.update(np.ascontiguousarray(array[start : start + rows]).data)
+    for piece in pieces(array):
+        digest.update(piece.data)
     return digest.hexdigest()
+
+
+def pieces(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yields the entries of `array` in C order, in contiguous arrays of at most `_PIECE_BYTES`, or of one entry."""
+    array = np.atleast_1d(array)
+    row_bytes = math.prod(array.shape[1:]) * array.itemsize
+    if array.ndim > 1 and row_bytes > _PIECE_BYTES:
+        for row in array:
+            yield from pieces(row)
+        return
+    rows = max(1, _PIECE_BYTES // max(1, row_bytes))
+    for start in range(0, len(array), rows):
+        yield np.ascontiguousarray(array[start : start + rows])
+
+
+def save_npy(path: Path, array: NDArray[Any], dtype: DTypeLike = None) -> None:
+    """Writes `array` to the file at `path` in C order and as `dtype`, in pieces, so that a memory map stays on disk.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    dtype = array.dtype if dtype is None else np.dtype(dtype)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": dtype.str, "fortran_order": False, "shape": array.shape})
+        for piece in pieces(array):
+            file.write(piece.astype(dtype, copy=False).reshape(-1).view(np.uint8).data)
 
 
 class NpyWriter:

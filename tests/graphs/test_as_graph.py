@@ -58,7 +58,7 @@ _REFUSED: list[tuple[Any, str]] = [
     (torch.zeros(3), "got Tensor"),
     (Data, "got <class .*Data"),
     (HeteroData(), r"got HeteroData; only Loader takes heterogeneous graphs; data\.to_homogeneous\(\) can"),
-    (TemporalData(), "got TemporalData; temporal graphs are not supported"),
+    (TemporalData(), "got TemporalData; only Loader and LinkNeighborLoader take events with times"),
     (Datasets(), r"got Datasets; give dataset\[0\]"),
     (networkx.DiGraph([(0, 1)]), "got DiGraph; torch_geometric.utils.from_networkx converts it to a Data"),
 ]

@@ -242,7 +242,7 @@ _SAVED: dict[str, tuple[Callable[[Arrays], Any], str]] = {
     "tuple": (lambda a: (data_of(a), data_of(a)), "several graphs train as one"),
     "temporal": (
         lambda a: TemporalData(src=torch.arange(3), dst=torch.arange(3), t=torch.arange(3)),
-        "temporal graphs are not supported; Data",
+        "only Loader and LinkNeighborLoader take events with times; Data",
     ),
     "dict": (lambda a: data_of(a).to_dict(), r"Data\.from_dict\(\.\.\.\) .* has x, edge_index, y"),
     "processed": (lambda a: (data_of(a).to_dict(), None, Data), r"data set's processed file; .*save dataset\[0\]"),
