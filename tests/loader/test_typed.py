@@ -6,6 +6,7 @@ import gc
 import pickle
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 from a3gnn import Loader
 from a3gnn.errors import GraphError, MemoryLimitError, UsageError
+from a3gnn.graphs.convert import convert
 from a3gnn.loader.limited import CutBatch
 from a3gnn.process.heap import trim_heap
 from a3gnn.process.memory_guard import host_bytes
@@ -624,3 +626,39 @@ def test_ranks_take_shares_of_each_mini_batch(wide: HeteroData, more: dict[str, 
         outs = [gradients(model, share, share.seed_share) for share in shares]
         assert torch.allclose(torch.cat(outs), out, atol=1e-5)
         assert torch.allclose(flat(model), expected, atol=1e-5)
+
+
+def test_features_of_a_folder_are_read_from_its_files(
+    wide: HeteroData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A3GNN_CACHE", str(tmp_path / "cache"))
+    torch.save(wide, tmp_path / "wide.pt")
+    convert(str(tmp_path / "wide.pt"), tmp_path / "folder")
+    rows = 4 * (900 * 40 + 600 * 8)
+    for tier, held in (("ram", rows), ("disk", 0)):
+        loader = Loader(str(tmp_path / "folder"), [5, 5], "paper", batch_size=100, config={"feature_tier": tier})
+        stores = loader._pipeline.store._stores
+        assert sum(one.host_bytes for one in stores[:2]) == held
+        for batch in loader:
+            for kind, x in x_of(wide).items():
+                assert torch.equal(batch[kind].x, x[batch[kind].n_id])
+    copied = [path for path in (tmp_path / "cache").rglob("*.npy") if path.stat().st_size > 4 * 600 * 8]
+    assert copied == []  # of the dense features
+
+
+def test_features_stay_on_disk_if_they_would_take_the_memory(tmp_path: Path) -> None:
+    data = HeteroData()
+    data["a"].x = torch.rand(40_000, 200)  # 31 MiB
+    data["a", "to", "a"].edge_index = torch.randint(40_000, (2, 1000))
+    data["b"].num_nodes = 1
+    torch.save(data, tmp_path / "a.pt")
+    convert(str(tmp_path / "a.pt"), tmp_path / "folder")
+    del data
+    Loader(str(tmp_path / "folder"), [2], ("a", [0]), memory_limit="64GiB")  # imports and kernels
+    gc.collect()
+    trim_heap()
+    loader = Loader(str(tmp_path / "folder"), [2], ("a", [0, 1]), memory_limit=host_bytes() + (48 << 20))
+    assert loader._pipeline.store.host_bytes == 0
+    assert loader._pipeline.store._stores[0] is not None
+    loader = Loader(str(tmp_path / "folder"), [2], ("a", [0, 1]), memory_limit="64GiB")
+    assert loader._pipeline.store.host_bytes == 40_000 * 200 * 4
