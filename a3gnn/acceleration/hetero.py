@@ -7,7 +7,8 @@ one pass. The maps of own rows are added up before they are applied, and so are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -22,13 +23,14 @@ from torch_geometric.nn.module_dict import ModuleDict
 from a3gnn.acceleration import convs
 from a3gnn.acceleration.calls import Replaced, edges_reason, has_hooks, rows_reason
 from a3gnn.acceleration.dropping import split
+from a3gnn.acceleration.functions import neighbor_sum
 from a3gnn.acceleration.graph import EdgeGraph, size_reason
 from a3gnn.acceleration.lazy_rows import LazyRows, joined, may_wait
 from a3gnn.acceleration.sparse_inputs import sparse_rows
 from a3gnn.acceleration.twice import is_traced
 from a3gnn.kernels.edges import join_relations, order_of
-from a3gnn.kernels.sums import Csr, sum_rows
-from a3gnn.models.layers.compiled import gradients, over
+from a3gnn.models.layers.compiled import array_of, gradients
+from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.pipeline.known_edges import known_edges
 
 #: Supported convolutions, and their linear maps of aggregates and of own rows.
@@ -154,8 +156,10 @@ class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's class
         if known is not None:
             limit = target.num_dst if self.reads_all(kind) else known
             target = target.copied()
-            first = [one.part if isinstance(one, LazyRows) else one for one in rows]
-            out = target.output(first if limit else [one[:0] for one in first], tensors, limit)
+            if limit:
+                out = target.output([one.part if isinstance(one, LazyRows) else one for one in rows], tensors, limit)
+            else:
+                out = _NoRows.apply(relations[0].weight.shape[0], *rows, *tensors)  # type: ignore[no-untyped-call]
             if out is not None:
                 note_read = partial(self.note_read, kind)
                 return joined(out, target.num_dst, target.output, rows, tensors, level + 1, note_read)
@@ -177,29 +181,26 @@ class _Group(NamedTuple):
     edges: list[Tensor]
     sizes: list[int]
 
-    def plan(self, num_src: Sequence[int], rows: Sequence[Tensor], num_dst: int, limit: int) -> _Plan | None:
-        """Returns the plan for the first `limit` targets, built once for unchanged edges; None if it can't be.
+    def plan(self, num_src: list[int], rows: list[Tensor], limits: tuple[int, int], out_channels: int) -> _Plan | None:
+        """Returns the plan for the first targets, built once for unchanged edges; None if it can't be.
 
         Args:
             num_src: Number of rows in all, for each of `rows`.
             rows: The rows, or first rows.
-            num_dst: Number of targets.
-            limit: Targets in the plan.
+            limits: Number of targets, and of those in the plan.
+            out_channels: Width of the output.
         """
-        base, bases = 0, {}
-        for place in self.sources:
-            if place not in bases:
-                bases[place] = base
-                base += rows[place].shape[0]
         each = zip(self.sizes, self.sources, strict=True)
-        table = np.array([(size, bases[one], num_src[one], rows[one].shape[0]) for size, one in each], dtype=np.int64)
-        if size_reason(sum(self.sizes), base, num_dst * len(self.sizes)) is not None:
+        table = np.array([(size, one, num_src[one], rows[one].shape[0]) for size, one in each], dtype=np.int64)
+        if size_reason(sum(self.sizes) + table[:, 3].sum(), 0, limits[0] * len(self.sizes)) is not None:
             return None
+        x, trains = rows[self.sources[0]], torch.is_grad_enabled()
+        costs = _costs(x.shape[1], out_channels, trains, trains and x.requires_grad, self.aggr != "max")
         first, *others = map(known_edges, self.edges)
-        key = "relations", table.tobytes(), num_dst, limit
+        key = "relations", table.tobytes(), limits, costs, x.dtype
         held, plan = first.derived.get(key, ((), None))
         if plan is None or any(one is not other for one, other in zip(held, others, strict=True)):
-            plan = _plan_of(self.edges, table, base, num_dst, limit)
+            plan = _plan_of(self, table, len(rows), limits, costs, array_of(x[:0]).dtype)
             first.derived[key] = others, plan
         return plan
 
@@ -237,13 +238,10 @@ class _Joint(NamedTuple):
             if one is own:
                 rows[place], own = split(one, limit)
         for group, weight in zip(self.groups, weights, strict=True):
-            plan = group.plan(self.num_src, rows, self.num_dst, limit)
+            plan = group.plan(self.num_src, rows, (self.num_dst, limit), weight.shape[1])
             if plan is None:
                 return None
-            given = [rows[place] for place in dict.fromkeys(group.sources)]
-            x = given[0] if len(given) == 1 else torch.cat(given)
-            sums = convs.aggregate(plan.graph, x, group.aggr, None, x.dtype)
-            part: Tensor = _Mapped.apply(sums, weight, plan)  # type: ignore[no-untyped-call]
+            part = plan.output(rows, group.aggr, weight)
             out = part if out is None else out + part
         assert out is not None
         out = out if bias is None else out + bias
@@ -359,84 +357,138 @@ def _parameters(lin: Any) -> tuple[Tensor, Tensor | None]:
     return (found["weight"], found["bias"]) if "weight" in found else (lin.weight, lin.bias)
 
 
+@cache
+def _costs(width: int, out_channels: int, trains: bool, needs_input: bool, is_linear: bool) -> tuple[float, ...]:
+    """Returns the costs of `join_relations`; only a linear aggregation may come after the map."""
+    source, target, edge = (LayerShapes(*one, trains=trains, needs_input=needs_input) for one in np.eye(3, dtype=int))
+    first = [one.map_first(width, out_channels) if is_linear else math.inf for one in (source, edge)]
+    return *map(float, first), *(float(one.aggregate_first(width, out_channels)) for one in (source, target, edge))
+
+
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """The non-empty rows of relations into one type.
+    """How relations into one type are summed; see `join_relations`.
 
     Attributes:
-        graph: From joint sources to rows, relation after relation.
-        counts: Rows of each relation.
-        nodes: Each row's target, int64, shape (num_rows,).
-        by_node: From rows to targets.
+        joint: The matrices whose rows are joined.
+        sums: From joint rows to sums, relation after relation.
+        mapped: The matrices whose rows are mapped.
+        places: For each relation, its matrix among `mapped`, or -1 if its sums are mapped.
+        sizes: For each relation, its number of mapped rows.
+        slots: From mapped rows to targets.
+        weights: The weight of each slot; None for ones.
     """
 
-    graph: EdgeGraph
-    counts: list[int]
-    nodes: Tensor
-    by_node: Csr
+    joint: list[int]
+    sums: EdgeGraph
+    mapped: list[int]
+    places: list[int]
+    sizes: list[int]
+    slots: EdgeGraph
+    weights: Tensor | None
 
-    @property
-    def num_dst(self) -> int:
-        """Number of targets."""
-        return len(self.by_node[0]) - 1
+    def output(self, rows: list[Tensor], aggr: str, weight: Tensor) -> Tensor:
+        """Returns the sum of the targets' mapped rows, shape (num_dst, out_channels).
+
+        Args:
+            rows: Matrices of sources' rows.
+            aggr: PyG's name of the aggregation.
+            weight: Maps of the relations, shape (num_relations, out_channels, in_channels).
+        """
+        x = rows[self.joint[0]] if self.joint else rows[self.mapped[0]].detach()[:0]
+        if len(self.joint) > 1:
+            x = torch.cat([rows[place] for place in self.joint])
+        sums = convs.aggregate(self.sums, x, aggr, None, x.dtype) if self.joint else x
+        args = self, weight, sums, *(rows[place] for place in self.mapped)
+        mapped: Tensor = _Mapped.apply(*args)  # type: ignore[no-untyped-call]
+        return neighbor_sum(self.slots, mapped, self.weights)
+
+    def parts(self, sums: Tensor, rows: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yields the rows that each relation maps: its sums, or its sources' rows."""
+        of_sums = iter(sums.split([size for size, place in zip(self.sizes, self.places, strict=True) if place < 0]))
+        return (next(of_sums) if place < 0 else rows[place] for place in self.places)
 
 
-def _plan_of(edges: list[Tensor], table: NDArray[np.int64], num_src: int, num_dst: int, limit: int) -> _Plan | None:
-    """Returns the plan of `_Group.plan`; `table` is that of `join_relations`."""
-    both = edges[0] if len(edges) == 1 else torch.cat(edges, dim=1)
-    sources, targets = (both[i].contiguous().numpy() for i in range(2))
-    indptr, indices = np.empty(len(sources) + 1, dtype=np.int32), np.empty(len(sources), dtype=np.int32)
-    nodes, counts = np.empty(len(sources), dtype=np.int64), np.empty(len(table), dtype=np.int64)
-    rows = join_relations(sources, targets, table, (num_dst, limit), (indptr, indices), (nodes, counts))
-    if rows < 0:
+def _plan_of(
+    group: _Group, table: NDArray[np.int64], matrices: int, limits: tuple[int, int], costs: Any, dtype: np.dtype[Any]
+) -> _Plan | None:
+    """Returns the plan of `_Group.plan`; `table`, `limits` and `costs` are those of `join_relations`."""
+    both = group.edges[0] if len(group.edges) == 1 else torch.cat(group.edges, dim=1)
+    ends, size = tuple(both[i].contiguous().numpy() for i in range(2)), both.shape[1]
+    indptr, indices, nodes, mapped = (np.empty(size + one, dtype=np.int32) for one in (1, 0, 0, 0))
+    weights, bases = np.empty(size, dtype=dtype), np.empty(matrices, dtype=np.int64)
+    maps_first, table = np.empty(len(table), dtype=np.bool_), table.copy()
+    present, averages = table[:, 3].copy(), group.aggr == "mean"
+    written = (indptr, indices, bases), (nodes, mapped, weights), maps_first
+    sums, slots = join_relations(ends, table, limits, costs, averages, *written)
+    if sums < 0:
         return None
-    indptr, nodes = indptr[: rows + 1], nodes[:rows]
-    graph = EdgeGraph(indptr, indices[: indptr[-1]], _NO_SLOTS, num_src)
-    return _Plan(graph, counts.tolist(), torch.from_numpy(nodes), (*order_of(nodes, limit), _NO_SLOTS))
+    starts, order = order_of(nodes[:slots], limits[1])
+    joint = [place for place in np.argsort(bases, kind="stable").tolist() if bases[place] >= 0]
+    num_src = sum(int(present[group.sources.index(place)]) for place in joint)
+    sources = list(dict.fromkeys(one for one, first in zip(group.sources, maps_first, strict=True) if first))
+    return _Plan(
+        joint,
+        EdgeGraph(indptr[: sums + 1], indices[: indptr[sums]], _NO_SLOTS, num_src),
+        sources,
+        [sources.index(one) if first else -1 for one, first in zip(group.sources, maps_first, strict=True)],
+        table[:, 3].tolist(),
+        EdgeGraph(starts, mapped[order], order, int(table[:, 3].sum())),
+        torch.from_numpy(weights[:slots]) if sources and averages else None,
+    )
 
 
 class _Mapped(torch.autograd.Function):
-    """Each target's sum of its rows, each mapped by its relation's map."""
+    """The mapped rows of all relations."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weights: Tensor, plan: _Plan) -> Tensor:
+    def forward(ctx: Any, plan: _Plan, weights: Tensor, sums: Tensor, *rows: Tensor) -> Tensor:
         ctx.plan = plan
-        ctx.save_for_backward(rows, weights)
-        width = weights.shape[1]
-        mapped, out = rows.new_empty(len(rows), width), rows.new_empty(plan.num_dst, width)
-        for x, weight, part in zip(rows.split(plan.counts), weights, mapped.split(plan.counts), strict=True):
-            if len(x):
+        ctx.save_for_backward(weights, sums, *rows)
+        out = sums.new_empty(sum(plan.sizes), weights.shape[1])
+        for x, weight, part in zip(plan.parts(sums, rows), weights, out.split(plan.sizes), strict=True):
+            if x.shape[0]:
                 torch.mm(x, weight.t(), out=part)
-        none = np.empty(0, dtype=mapped.numpy().dtype)
-        over(sum_rows, len(out), mapped.numel(), plan.by_node, none, (none, none), mapped.numpy(), out.numpy())
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        plan: _Plan = ctx.plan
-        rows, weights = ctx.saved_tensors
+        plan, inputs, needed = ctx.plan, ctx.saved_tensors, ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():
-            found = gradients(partial(_mapped_by_torch, plan), (rows, weights), ctx.needs_input_grad, grad)
-            return *found, None
-        by_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None
-        by_weights = torch.zeros_like(weights) if ctx.needs_input_grad[1] else None
-        given = grad.index_select(0, plan.nodes).split(plan.counts)
-        if by_rows is not None:
-            for part, weight, out in zip(given, weights, by_rows.split(plan.counts), strict=True):
-                if len(part):
-                    torch.mm(part, weight, out=out)
-        if by_weights is not None:
-            for part, x, out in zip(given, rows.split(plan.counts), by_weights, strict=True):
-                if len(part):
-                    torch.mm(part.t(), x, out=out)
-        return by_rows, by_weights, None
+            return None, *gradients(partial(_mapped_by_torch, plan), inputs, needed, grad)
+        weights, sums, *rows = inputs
+        by_weights = torch.zeros_like(weights) if needed[0] else None
+        by_rows = [torch.zeros_like(one) if asked else None for one, asked in zip(inputs[1:], needed[1:], strict=True)]
+        # Sums without a gradient stand for themselves, and aren't written.
+        written = [x if by_x is None else by_x for x, by_x in zip(inputs[1:], by_rows, strict=True)]
+        each = grad.split(plan.sizes), weights, plan.parts(sums, rows), plan.parts(written[0], written[1:]), plan.places
+        for i, (part, weight, x, by_x, place) in enumerate(zip(*each, strict=True)):
+            if not x.shape[0]:
+                continue
+            if by_weights is not None:
+                torch.mm(part.t(), x, out=by_weights[i])
+            if by_rows[place + 1] is not None:
+                by_x.addmm_(part, weight)
+        return None, by_weights, *by_rows
 
 
-def _mapped_by_torch(plan: _Plan, rows: Tensor, weights: Tensor) -> Tensor:
+def _mapped_by_torch(plan: _Plan, weights: Tensor, sums: Tensor, *rows: Tensor) -> Tensor:
     """Returns `_Mapped`."""
-    parts = zip(rows.split(plan.counts), weights, strict=True)
-    mapped = torch.cat([x @ weight.t() for x, weight in parts])
-    return mapped.new_zeros(plan.num_dst, weights.shape[1]).index_add(0, plan.nodes, mapped)
+    return torch.cat([x @ weight.t() for x, weight in zip(plan.parts(sums, rows), weights, strict=True)])
+
+
+class _NoRows(torch.autograd.Function):
+    """No rows of an output, whose gradients are zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, width: int, *inputs: Any) -> Tensor:
+        ctx.shapes = [None if one is None else one.shape for one in inputs]
+        return torch.empty(0, width, dtype=inputs[0].dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        asked = zip(ctx.shapes, ctx.needs_input_grad[1:], strict=True)
+        return None, *(grad.new_zeros(shape) if needed else None for shape, needed in asked)
 
 
 #: The class that replaces each of PyG's.

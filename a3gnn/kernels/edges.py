@@ -58,54 +58,80 @@ def order_of(ends: NDArray[Any], num_nodes: int) -> tuple[Ints, Ints]:
 
 @njit(cache=True, nogil=True)
 def join_relations(
-    sources: NDArray[Any],
-    targets: NDArray[Any],
+    ends: tuple[NDArray[Any], NDArray[Any]],
     table: NDArray[np.int64],
     limits: tuple[int, int],
-    csr: tuple[Ints, Ints],
-    ends: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> int:
-    """Writes the non-empty rows of relations into one type as one CSR, relation after relation.
+    costs: tuple[float, float, float, float, float],
+    averages: bool,
+    sums: tuple[Ints, Ints, NDArray[np.int64]],
+    slots: tuple[Ints, Ints, NDArray[Any]],
+    maps_first: NDArray[np.bool_],
+) -> tuple[int, int]:
+    """Writes how relations into one type are summed: each in the cheaper order of its map and its sum.
+
+    A relation whose map comes last has sums, one per target with edges. A slot is a mapped row that a target adds: a
+    mapped sum, or a mapped source of a relation whose map comes first. Mapped rows count through all relations.
 
     Args:
-        sources: Sources of the edges, relation after relation.
-        targets: Targets of the edges.
-        table: For each relation its number of edges, the first of its sources in the joint matrix, the number of its
-            sources and how many of them that matrix has, shape (num_relations, 4).
-        limits: Number of targets, and of those whose rows are written; these come first.
-        csr: Written: starts of the rows, shape (num_edges + 1,), and sources in the joint matrix, (num_edges,).
-        ends: Written: the target of each row, shape (num_edges,), and the rows of each relation, (num_relations,).
+        ends: Sources and targets of the edges, relation after relation.
+        table: For each relation its number of edges, its matrix of sources, the number of its sources and how many of
+            them that matrix has, shape (num_relations, 4). The number of mapped rows is written to the last column.
+        limits: Number of targets, and of those that are computed; these come first.
+        costs: Of a source and an edge if the map comes first; of a source, a sum and an edge if it comes last.
+        averages: Whether sums are means.
+        sums: Written: starts of the sums, shape (num_edges + 1,), their sources among joint rows, (num_edges,), and the
+            first joint row of each matrix, or -1 if there is none, (num_matrices,).
+        slots: Written: target, mapped row and weight of each slot, each of shape (num_edges,).
+        maps_first: Written, shape (num_relations,).
 
     Returns:
-        The number of rows; -1 if an end is out of range, or a source is not in the joint matrix.
+        The numbers of sums and slots; -1 if an end is out of range, or a source is not in its matrix.
     """
-    (indptr, indices), (nodes, counts), (num_dst, limit) = csr, ends, limits
-    row, at, begin = 0, 0, 0
+    (sources, targets), (num_dst, limit), (indptr, indices, bases) = ends, limits, sums
+    (nodes, mapped, weights), row, at, slot, begin, top, first = slots, 0, 0, 0, 0, 0, 0
+    bases[:] = -1
     for r in range(len(table)):
-        edges, base, num_src, present = table[r]
-        heads, tails, first = sources[begin : begin + edges], targets[begin : begin + edges], row
-        lowest, _, top_target, ascending = extent(heads, tails)
-        if lowest < 0 or top_target >= num_dst:
-            return -1
+        edges, matrix, num_src, present = table[r]
+        heads, tails = sources[begin : begin + edges], targets[begin : begin + edges]
+        begin += edges
+        lowest, top_source, top_target, ascending = extent(heads, tails)
+        if lowest < 0 or top_source >= num_src or top_target >= num_dst:
+            return -1, -1
         if not ascending:
             order = order_of(tails, num_dst)[1]
             heads, tails = heads[order], tails[order]
-        last = np.int64(-1)
+        edges = np.searchsorted(tails, limit)
+        rows, top_source = np.int64(0), np.int64(-1)
         for e in range(edges):
-            source, target = np.int64(heads[e]), np.int64(tails[e])
-            if source >= (present if target < limit else num_src):
-                return -1
-            if target >= limit:
-                continue
-            if target != last:
-                indptr[row], nodes[row], last = at, target, target
-                row += 1
-            indices[at] = base + source
-            at += 1
-        counts[r] = row - first
-        begin += edges
+            rows += e == 0 or tails[e] != tails[e - 1]
+            top_source = max(top_source, np.int64(heads[e]))
+        if top_source >= present:
+            return -1, -1
+        by_source = present * costs[0] + edges * costs[1]
+        maps_first[r] = by_source < present * costs[2] + rows * costs[3] + edges * costs[4]
+        if not maps_first[r] and bases[matrix] < 0:
+            bases[matrix], top = top, top + present
+        e = 0
+        while e < edges:
+            stop = e + 1
+            while stop < edges and tails[stop] == tails[e]:
+                stop += 1
+            if maps_first[r]:
+                for i in range(e, stop):
+                    nodes[slot], mapped[slot] = tails[e], first + heads[i]
+                    weights[slot] = 1 / (stop - e) if averages else 1
+                    slot += 1
+            else:
+                nodes[slot], mapped[slot], weights[slot] = tails[e], first, 1
+                first, slot, indptr[row], row = first + 1, slot + 1, at, row + 1
+                for i in range(e, stop):
+                    indices[at] = bases[matrix] + heads[i]
+                    at += 1
+            e = stop
+        table[r, 3] = present if maps_first[r] else rows
+        first += present if maps_first[r] else 0
     indptr[row] = at
-    return row
+    return row, slot
 
 
 @njit(cache=True, nogil=True)
