@@ -48,6 +48,7 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
     graph or an .npz file may be larger than memory. A graph of several types keeps all its attributes, for loaders.
     """
     from a3gnn.graphs.convert import convert as convert_graph
+    from a3gnn.graphs.graph import Graph
     from a3gnn.graphs.split import Split
 
     say = progress(quiet)
@@ -55,11 +56,11 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
     opened = convert_graph(spec if shares is None else shares.spec(spec), folder, memory_budget, say)
     for note in getattr(opened, "notes", ()):
         say(f"note: {note}")
-    if hasattr(opened, "node_stores"):  # PyG's
-        what = f"{count(len(opened.node_stores), 'type')} of nodes and {count(len(opened.edge_stores), 'relation')} are"
+    if isinstance(opened, Graph):
+        say(f"{opened!r} is in {folder}")
     else:
-        what = f"{opened!r} is"
-    say(f"{what} in {folder}")
+        types, relations = len(opened.node_stores), len(opened.edge_stores)
+        say(f"{count(types, 'type')} of nodes and {count(relations, 'relation')} are in {folder}")
     click.echo(str(folder))
 
 

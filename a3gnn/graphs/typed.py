@@ -155,7 +155,8 @@ def describe_typed(data: Data | HeteroData) -> dict[str, Any]:
     """
     import torch
 
-    data, numbers = _as_hetero(data), {}
+    numbers: dict[str, int] = {}
+    data = _as_hetero(data)
     for store in data.edge_stores:
         if "edge_index" not in store and "adj_t" in store:
             store.edge_index = store.adj_t.to_sparse_coo().indices().flip(0)
@@ -276,7 +277,7 @@ def _check_masks(values: Mapping[str, NDArray[Any]], kind: str) -> None:
         )
 
 
-def _tensor(name: str, array: NDArray[Any], draft: Draft | None, dtype: DTypeLike = None) -> Tensor:
+def _tensor(name: str, array: NDArray[Any], draft: Draft | None, dtype: DTypeLike | None = None) -> Tensor:
     """Returns `array` as a tensor of `dtype`, by default its own in the machine's byte order.
 
     Raises:
@@ -310,10 +311,10 @@ def _sparse(parts: Mapping[str, NDArray[Any]], kind: str, number: int, path: Pat
         rows = canonical(features)[0] if draft is None else draft.canonical(features)
         assert isinstance(rows, SparseFeatures)
         features = rows
-    names = zip(("x_indptr", "x_indices", "x_data"), (np.int64, np.int64, np.float32), strict=True)
-    arrays = features.arrays()
-    tensors = (_tensor(f"{name}__{kind}", arrays[name], draft, dtype) for name, dtype in names)
-    return torch.sparse_csr_tensor(*tensors, features.shape, check_invariants=False)
+    indptr = _tensor(f"x_indptr__{kind}", features.indptr, draft, np.int64)
+    indices = _tensor(f"x_indices__{kind}", features.indices, draft, np.int64)
+    values = _tensor(f"x_data__{kind}", features.data, draft, np.float32)
+    return torch.sparse_csr_tensor(indptr, indices, values, features.shape, check_invariants=False)
 
 
 def _edges(values: dict[str, NDArray[Any]], called: str, ends: list[tuple[str, int]]) -> NDArray[Any]:

@@ -40,7 +40,7 @@ def pieces(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield np.ascontiguousarray(array[start : start + rows])
 
 
-def save_npy(path: Path, array: NDArray[Any], dtype: DTypeLike = None) -> None:
+def save_npy(path: Path, array: NDArray[Any], dtype: DTypeLike | None = None) -> None:
     """Writes `array` to the file at `path` in C order and as `dtype`, in pieces, so that a memory map stays on disk.
 
     Raises:
