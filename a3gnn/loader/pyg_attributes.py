@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.features.row_kernels import locate
-from a3gnn.features.row_table import RowTable, gather, row_like
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.schema import Schema
 from a3gnn.pipeline.pyg_edges import BatchEdges
@@ -49,11 +47,11 @@ class _Column(NamedTuple):
 
 
 class _Rows:
-    """Rows of float32 on the host, gathered by the compiled kernel into memory of earlier mini-batches.
+    """Rows of float32 on the host, gathered into memory of earlier mini-batches.
 
     Args:
-        values: A matrix that `is_plain`. Torch may move its memory, so each call asks where it is. While the matrix has
-            another shape, or is not plain any more, torch gathers.
+        values: A matrix that `is_plain`. While it has another shape, or is not plain any more, it is gathered into
+            memory of its own.
     """
 
     def __init__(self, values: Tensor) -> None:
@@ -64,11 +62,7 @@ class _Rows:
         """Returns the rows `ids`, int32 or int64, in range."""
         if self._values.shape != self._shape or not is_plain(self._values):
             return self._values.index_select(0, ids)
-        memory, out = self._values.numpy(), self._buffers.lend(len(ids))
-        addresses = np.empty(len(ids), dtype=np.int64)
-        locate(memory.ctypes.data, memory.strides[0], ids.int().numpy(), addresses)
-        gather(RowTable(addresses, row_like(memory), (memory,)), out.numpy())
-        return out
+        return torch.index_select(self._values, 0, ids, out=self._buffers.lend(len(ids)))
 
 
 class GraphAttributes:
@@ -287,7 +281,7 @@ def _for_layers(name: str, values: Any) -> Any:
 
 
 def _gathered(column: _Column) -> _Column | _Rows:
-    """Returns the column as rows that the compiled kernel gathers, if it can."""
+    """Returns the column as rows that reuse memory, if they can."""
     return _Rows(column.values) if column.dim == 0 and is_plain(column.values) else column
 
 
