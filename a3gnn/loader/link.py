@@ -112,10 +112,9 @@ class InputPairs(InputNodes):
         Raises:
             UsageError: A negative has no free pair.
         """
-        (sources, targets), count = self._ends(places, epoch, index), len(places)
-        ends, of_pair, until = np.concatenate([sources, targets]), None, None
+        (ends, sources), count, of_pair, until = self._ends(places, epoch, index), len(places), None, None
         if self.disjoint:  # as with times
-            of_pair = np.concatenate([np.arange(len(side)) % count for side in (sources, targets)])
+            of_pair = np.concatenate([np.arange(size) % count for size in (sources, len(ends) - sources)])
             until = None if self.until is None else self.until[places][of_pair]
             seeds, at = ends, np.arange(len(ends))
         else:
@@ -125,33 +124,31 @@ class InputPairs(InputNodes):
             self.positions.give_back(position)
             at = local.astype(np.int64)
         if self.types[0] != self.types[1]:  # places count within each type, and sources come first
-            at[len(sources) :] -= at[: len(sources)].max() + 1
+            at[sources:] -= at[:sources].max() + 1
         batch = PlannedBatch(index=index, part=0, seeds=seeds, until=until)
         written, ids = self._written(places, torch.from_numpy(at)), torch.from_numpy(self.input_ids[places])
         pairs = None if of_pair is None else torch.from_numpy(of_pair)
         return batch, LinkFields(self.key, self.types, ids, written, pairs)
 
-    def _ends(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns sources and targets: of the pairs at `places`, then of their negatives."""
+    def _ends(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[NDArray[np.int32], int]:
+        """Returns sources, then targets, and how many sources: of the pairs at `places`, then of their negatives."""
         heads, tails, count = self.nodes[places], self.targets[places], len(places)
         if self.negatives is None or self.sampling is None:
-            return heads, tails
-        triplet = self.sampling.is_triplet()
-        more = math.ceil(count * self.sampling.amount)
+            return np.concatenate([heads, tails]), count
+        triplet, more = self.sampling.is_triplet(), math.ceil(count * self.sampling.amount)
         of_pair = np.arange(more) // (more // count) if triplet else np.arange(more) % count
         times = None if self.times is None else self.times.numpy()[places[of_pair]]
         if triplet:
-            targets = self.negatives.targets(heads[of_pair] - np.int32(self.first[0]), times, epoch, index)
-            drawn = targets[None]
+            drawn = self.negatives.targets(heads[of_pair] - np.int32(self.first[0]), times, epoch, index)
         else:
             drawn = self.negatives.pairs(more, times, epoch, index)
-            targets = drawn[1]
         if drawn.min() < 0:
-            self._refuse(int(places[of_pair[(drawn < 0).any(axis=0)][0]]))
-        targets = targets + np.int32(self.first[1])
+            self._refuse(int(places[of_pair[(drawn < 0).reshape(-1, more).any(axis=0).argmax()]]))
         if triplet:  # draw by draw, so that places modulo the pairs are the pairs
-            return heads, np.concatenate([tails, targets.reshape(count, -1).T.ravel()])
-        return np.concatenate([heads, drawn[0] + np.int32(self.first[0])]), np.concatenate([tails, targets])
+            drawn = drawn.reshape(count, -1).T.ravel() + np.int32(self.first[1])
+            return np.concatenate([heads, tails, drawn]), count
+        sources, targets = drawn + np.array(self.first, dtype=np.int32)[:, None]
+        return np.concatenate([heads, sources, tails, targets]), count + more
 
     def _refuse(self, place: int) -> NoReturn:
         source, target = int(self.nodes[place]) - self.first[0], int(self.targets[place]) - self.first[1]
@@ -179,8 +176,10 @@ class InputPairs(InputNodes):
         pairs = ends.view(2, -1)
         if self.sampling is not None:
             more = pairs.shape[1] - count
-            labels = torch.ones(count) if labels is None else labels
-            labels = torch.cat([labels, labels.new_zeros((more, *labels.shape[1:]))])
+            if labels is None:
+                labels = torch.from_numpy(np.repeat(np.float32([1, 0]), [count, more]))
+            else:
+                labels = torch.cat([labels, labels.new_zeros((more, *labels.shape[1:]))])
             times = None if times is None else times[torch.arange(count + more) % count]
         return {"edge_label_index": pairs, "edge_label": labels, "edge_label_time": times}, {}, {}
 
