@@ -10,7 +10,7 @@ import click
 
 from a3gnn.cli.completion import DATASET, PLATFORM
 from a3gnn.cli.help import Command
-from a3gnn.cli.options import FANOUTS, FANOUTS_HELP, LAYERS, LAYERS_HELP, asked_fanouts
+from a3gnn.cli.options import asked_fanouts, task_option
 from a3gnn.cli.output import show
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ _LAYERS, _HIDDEN, _BATCH_SIZE = 2, 128, 1024
 @click.option("--platform", type=PLATFORM, required=True, help="Platform: u250, u200, a5000, or your own FILE.toml.")
 @click.option("--dataset", type=DATASET, help="Your graph. Default: the four graphs of HitGNN, Table IV.")
 @click.option("--model", type=click.Choice(["sage", "gcn"]), default="sage", show_default=True, help="Model to train.")
-@click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} Default: 2.")
+@task_option("layers")
 @click.option(
     "--hidden", type=click.IntRange(1), default=_HIDDEN, show_default=True, help="Width of the hidden layers."
 )
-@click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} Default: 25,10 for 2 layers.")
+@task_option("fanouts")
 @click.option(
     "--batch-size",
     type=click.IntRange(1),

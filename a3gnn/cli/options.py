@@ -27,51 +27,46 @@ from a3gnn.task import (
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
-METRIC = click.Choice((AUTO, *METRIC_NAMES))
-METRICS_HELP = "Metric that judges models; auto chooses it by the labels."
-LOSS = click.Choice(LOSSES)
-LOSS_HELP = "Loss of a regression: a graph with a value per node instead of a class."
-SCHEDULE = click.Choice(SCHEDULES)
-SCHEDULE_HELP = "Schedule of the learning rate; linear and cosine fall to 0."
-LR_EPOCHS = click.IntRange(1)
-LR_EPOCHS_HELP = "Epochs until --lr-schedule reaches 0."
-NORM = click.Choice(NORMS)
-NORM_HELP = "Normalization between layers."
-RESIDUAL_HELP = "Add the input of each layer to its output, except in the first layer."
-WEIGHTS = click.Choice(CLASS_WEIGHTS)
-WEIGHTS_HELP = "Class weights in the loss; balanced gives rare classes more weight."
-MODELS_HELP = f"Model: {', '.join(MODELS)}, or your own as package.module:function."
-FANOUTS_HELP = "Neighbors to sample per node, one number per layer."
-LAYERS = click.IntRange(1)
-LAYERS_HELP = "Number of layers."
-#: Type and help of each of `NUMBER_OPTIONS`.
-_NUMBERS: dict[str, tuple[click.ParamType[Any], str]] = {
-    "hidden": (click.IntRange(1), "Width of the hidden layers."),
-    "lr": (click.FloatRange(0, min_open=True), "Learning rate of Adam."),
-    "dropout": (click.FloatRange(0, 1, max_open=True), "Probability of dropping an activation between layers."),
-    "weight_decay": (click.FloatRange(0), "L2 penalty of Adam."),
-    "heads": (click.IntRange(1), "Attention heads of gat, gatv2 and transformer."),
-}
 
 
-class SizeType(click.ParamType[int]):
-    """A size such as 512MiB or 4GiB, as bytes."""
+class Parsed(click.ParamType[Any]):
+    """Text that a function parses; its `UsageError` becomes an error of the option.
 
-    name = "size"
+    Args:
+        name: The type's name in help.
+        parse: Returns the value of a text.
+    """
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the bytes of `value`."""
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the value of a text; another default stays as it is."""
         try:
-            return value if isinstance(value, int) else parse_size(value, needs_unit=True)
+            return self._parse(value) if isinstance(value, str) else value
         except UsageError as error:
             self.fail(str(error), param, ctx)
 
 
-class SizeLimit(SizeType):
-    """A memory limit, as bytes; must be large enough for a process."""
+class Limit(Parsed):
+    """A memory limit, as bytes, which must be large enough for a process.
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the bytes of `value`; the error for a limit that is too small quotes the original text."""
+    Args:
+        words: Words that stay text. `default` is the name of `baseline` in older versions.
+    """
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(", ".join(("size", *words)), size_with_unit)
+        self._metavar, self._words = "|".join(("SIZE", *words)), (*words, "default") if words else ()
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the type's name in help."""
+        return self._metavar
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the bytes of `value`, or the word; the error for a limit that is too small quotes the text."""
+        if value in self._words:
+            return value
         size = super().convert(value, param, ctx)
         try:
             if param is not None and param.name is not None:
@@ -81,108 +76,38 @@ class SizeLimit(SizeType):
         return size
 
 
-class Limit(SizeLimit):
-    """A size, or the word `baseline`, which stays text; `default` is its name in older versions."""
-
-    name = "size or baseline"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Returns the type's name in help."""
-        return "SIZE|baseline"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the bytes of `value`, or the word."""
-        return value if value in ("baseline", "default") else super().convert(value, param, ctx)
+def size_with_unit(text: str) -> int:
+    """Returns the bytes of a size such as 512MiB or 4GiB."""
+    return parse_size(text, needs_unit=True)
 
 
-class AnyLimit(Limit):
-    """A size, or the word `baseline` or `none`, which stays text."""
+def integers(what: str) -> Callable[[str], tuple[int, ...]]:
+    """Returns a function that parses integers separated by commas; `what` describes them in errors, with an example."""
 
-    name = "size, baseline or none"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Returns the type's name in help."""
-        return "SIZE|baseline|none"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the bytes of `value`, or the word."""
-        return value if value == "none" else super().convert(value, param, ctx)
-
-
-class Duration(click.ParamType[float]):
-    """A duration such as 90s, 10min or 30d, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns the seconds of `value`."""
+    def parse(text: str) -> tuple[int, ...]:
         try:
-            return value if isinstance(value, float) else parse_duration(value)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
+            return tuple(int(part) for part in text.split(","))
+        except ValueError as error:
+            raise UsageError(f"{what}, got {text!r}") from error
+
+    return parse
 
 
-class BudgetType(click.ParamType[int | float]):
-    """A duration such as 10min, as a float in seconds, or a number of trials, as an int."""
-
-    name = "duration|trials"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Returns trials (int) or seconds (float)."""
-        try:
-            return value if isinstance(value, int | float) else parse_budget(value)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
+def model(text: str) -> str:
+    """Returns the name of a built-in model, or of a factory; then makes modules in the working folder importable."""
+    if names_factory(text):
+        import_from_here()
+    elif text not in MODELS:
+        raise UsageError(f"{unknown_name('a model', text, MODELS)}; a model of your own is package.module:function")
+    return text
 
 
-class Fanouts(click.ParamType[tuple[int, ...]]):
-    """Neighbors sampled per node, one number per layer, such as 25,10."""
+def split_shares(text: str) -> str:
+    """Returns `text` after a check that it has the shares of train, validation and test nodes."""
+    from a3gnn.graphs.split import Split
 
-    name = "k1,k2,..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Returns the fanouts, seeds' hop first."""
-        try:
-            return value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
-        except ValueError:
-            self.fail(
-                f"fanouts must be integers separated by commas, one per layer, such as 25,10, got {value!r}", param, ctx
-            )
-
-
-class Integers(click.ParamType[tuple[int, ...]]):
-    """Integers separated by commas.
-
-    Args:
-        what: Description of the integers for error messages, with an example.
-        name: The type's name in help.
-    """
-
-    def __init__(self, what: str, name: str) -> None:
-        self._what, self.name = what, name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Returns the integers, in their order."""
-        try:
-            return value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{self._what}, got {value!r}", param, ctx)
-
-
-class ModelType(click.ParamType[str]):
-    """A built-in model, or the factory of a user's model as package.module:function."""
-
-    name = "model"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns the name; for a factory, also makes modules in the working folder importable."""
-        if names_factory(value):
-            import_from_here()
-            return str(value)
-        if value not in MODELS:
-            error = unknown_name("a model", value, MODELS)
-            self.fail(f"{error}; a model of your own is package.module:function", param, ctx)
-        return str(value)
+    Split.of(text)
+    return text
 
 
 def import_from_here() -> None:
@@ -191,49 +116,15 @@ def import_from_here() -> None:
         sys.path.insert(0, os.getcwd())
 
 
-class SharesType(click.ParamType[str]):
-    """Shares of train, validation and test nodes, such as 0.6,0.2,0.2, as text."""
-
-    name = "train,val,test"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns `value` after checking that it contains three shares."""
-        from a3gnn.graphs.split import Split
-
-        try:
-            Split.of(value)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
-
-
 def split_options(command: F) -> F:
     """Adds --split and --split-seed to a command."""
     shares = "Split labeled nodes at random, for example 0.6,0.2,0.2. Default: the graph's own split."
     command = click.option(
         "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."
     )(command)
-    return click.option("--split", type=SharesType(), metavar="TRAIN,VAL,TEST", help=shares)(command)
-
-
-def number_options(default: str = "") -> list[Callable[[F], F]]:
-    """Returns the decorators of the options `NUMBER_OPTIONS`; `take_numbers` reads them.
-
-    Args:
-        default: The default in words, for commands where it is not the task's; such options are None if left out.
-    """
-    usual, made = Task(), []
-    for name, (kind, help) in _NUMBERS.items():
-        known = None if default else getattr(usual, NUMBER_OPTIONS[name])
-        text = f"{help} Default: {default}." if default else help
-        flag = f"--{name.replace('_', '-')}"
-        made.append(click.option(flag, name, type=kind, default=known, show_default=not default, help=text))
-    return made
-
-
-def take_numbers(options: dict[str, Any]) -> dict[str, Any]:
-    """Removes the options `NUMBER_OPTIONS` from `options`; returns them as fields of a task."""
-    return {field: options.pop(name) for name, field in NUMBER_OPTIONS.items()}
+    return click.option("--split", type=Parsed("train,val,test", split_shares), metavar="TRAIN,VAL,TEST", help=shares)(
+        command
+    )
 
 
 def added(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -274,16 +165,78 @@ def address_options(port: int, token_variable: str) -> Callable[[F], F]:
     )
 
 
-MODEL = ModelType()
-SIZE = SizeType()
-SIZE_LIMIT = SizeLimit()
-LIMIT = Limit()
-ANY_LIMIT = AnyLimit()
-DURATION = Duration()
-BUDGET = BudgetType()
-FANOUTS = Fanouts()
-SHARES = Integers("shares must be integers separated by commas, one per trainer, such as 700,324", "n1,n2,...")
-DEPTHS = Integers("depths must be three integers separated by commas, such as 1,1,1", "n1,n2,n3")
+SIZE = Parsed("size", size_with_unit)
+SIZE_LIMIT, LIMIT, ANY_LIMIT = Limit(), Limit("baseline"), Limit("baseline", "none")
+DURATION = Parsed("duration", parse_duration)
+BUDGET = Parsed("duration|trials", parse_budget)
+SHARES = Parsed("n1,n2,...", integers("shares must be integers separated by commas, one per trainer, such as 700,324"))
+DEPTHS = Parsed("n1,n2,n3", integers("depths must be three integers separated by commas, such as 1,1,1"))
+FANOUTS = Parsed("k1,k2,...", integers("fanouts must be integers separated by commas, one per layer, such as 25,10"))
+#: Type and help of each option of a task.
+_TASK: dict[str, tuple[click.ParamType[Any], str]] = {
+    "model": (Parsed("model", model), f"Model: {', '.join(MODELS)}, or your own as package.module:function."),
+    "layers": (click.IntRange(1), "Number of layers."),
+    "fanouts": (FANOUTS, "Neighbors to sample per node, one number per layer."),
+    "hidden": (click.IntRange(1), "Width of the hidden layers."),
+    "lr": (click.FloatRange(0, min_open=True), "Learning rate of Adam."),
+    "dropout": (click.FloatRange(0, 1, max_open=True), "Probability of dropping an activation between layers."),
+    "weight_decay": (click.FloatRange(0), "L2 penalty of Adam."),
+    "heads": (click.IntRange(1), "Attention heads of gat, gatv2 and transformer."),
+    "norm": (click.Choice(NORMS), "Normalization between layers."),
+    "residual": (click.BOOL, "Add the input of each layer to its output, except in the first layer."),
+    "lr_schedule": (click.Choice(SCHEDULES), "Schedule of the learning rate; linear and cosine fall to 0."),
+    "lr_epochs": (click.IntRange(1), "Epochs until --lr-schedule reaches 0."),
+    "loss": (click.Choice(LOSSES), "Loss of a regression: a graph with a value per node instead of a class."),
+    "class_weights": (
+        click.Choice(CLASS_WEIGHTS),
+        "Class weights in the loss; balanced gives rare classes more weight.",
+    ),
+    "metric": (click.Choice((AUTO, *METRIC_NAMES)), "Metric that judges models; auto chooses it by the labels."),
+}
+#: Defaults of these options in words, where a task's field does not say them.
+_DEFAULTS = {"layers": "2", "fanouts": "25,10 for 2 layers"}
+
+
+def task_option(name: str, default: str | None = None) -> Callable[[F], F]:
+    """Returns the decorator of an option of a task.
+
+    Args:
+        name: The option's name in `_TASK`.
+        default: The default in words, for a command where it is not the task's; the option is None if left out.
+    """
+    kind: click.ParamType[Any] | None
+    kind, help = _TASK[name]
+    known = AUTO if name == "metric" else getattr(Task(), NUMBER_OPTIONS.get(name, name), None)
+    words = default or _DEFAULTS.get(name)
+    flag = f"--{name.replace('_', '-')}"
+    if name == "residual":
+        flag, kind, known = (f"{flag}/--no-residual", None, None) if default else (flag, None, False)
+    return click.option(
+        flag,
+        name,
+        type=kind,
+        is_flag=name == "residual",
+        metavar="MODEL" if name == "model" else None,
+        default=None if words else known,
+        show_default=True,
+        help=f"{help} Default: {words}." if words else help,
+    )
+
+
+def model_options(default: str | None = None, **others: str) -> Callable[[F], F]:
+    """Returns a decorator that adds the options of a task, with arguments as in `task_option`; see `take_fields`."""
+    return added(*(task_option(name, others.get(name, default)) for name in _TASK))
+
+
+def take_fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Removes all options of a task but the metric, which needs the graph; returns its fields, None where left out.
+
+    Raises:
+        UsageError: --layers and --fanouts contradict each other.
+    """
+    fanouts = asked_fanouts(options.pop("layers"), options.pop("fanouts"))
+    names = (name for name in _TASK if name not in ("layers", "fanouts", "metric"))
+    return {"fanouts": fanouts} | {NUMBER_OPTIONS.get(name, name): options.pop(name) for name in names}
 
 
 def asked_fanouts(layers: int | None, fanouts: tuple[int, ...] | None) -> tuple[int, ...] | None:

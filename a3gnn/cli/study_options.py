@@ -9,55 +9,15 @@ import click
 
 from a3gnn.checks import Size
 from a3gnn.cli.completion import DATASET, FIX, PRIORITY, RANGE
-from a3gnn.cli.options import (
-    FANOUTS,
-    FANOUTS_HELP,
-    LAYERS,
-    LAYERS_HELP,
-    LOSS,
-    LOSS_HELP,
-    LR_EPOCHS,
-    LR_EPOCHS_HELP,
-    METRIC,
-    METRICS_HELP,
-    MODEL,
-    MODELS_HELP,
-    NORM,
-    NORM_HELP,
-    RESIDUAL_HELP,
-    SCHEDULE,
-    SCHEDULE_HELP,
-    SIZE_LIMIT,
-    WEIGHTS,
-    WEIGHTS_HELP,
-    asked_fanouts,
-    number_options,
-    split_options,
-    take_numbers,
-)
+from a3gnn.cli.options import SIZE_LIMIT, added, model_options, split_options, take_fields
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError
-from a3gnn.metric import AUTO
 from a3gnn.task import Task
 from a3gnn.units import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Help of --dataset.
 _GRAPHS = "Graph: FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
-_OPTIONS = (
-    click.option("--dataset", type=DATASET, required=True, help=_GRAPHS),
-    click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP),
-    click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} Default: 2."),
-    click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} Default: 25,10 for 2 layers."),
-    *number_options(),
-    click.option("--norm", type=NORM, default="none", show_default=True, help=NORM_HELP),
-    click.option("--residual", is_flag=True, help=RESIDUAL_HELP),
-    click.option("--lr-schedule", type=SCHEDULE, default="constant", show_default=True, help=SCHEDULE_HELP),
-    click.option("--lr-epochs", type=LR_EPOCHS, help=LR_EPOCHS_HELP),
-    click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP),
-    click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP),
-    click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
-)
 
 
 def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[[F], F]:
@@ -94,12 +54,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
         ),
     )
 
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return task_options(command)
-
-    return decorate
+    return added(task_options, *options)
 
 
 def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,9 +94,8 @@ def _value(flag: str, knob: str, text: str) -> Any:
 
 def task_options(command: F) -> F:
     """Adds these options to a command; `take_task` makes a task from all except the data set and the metric."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return split_options(command)
+    dataset = click.option("--dataset", type=DATASET, required=True, help=_GRAPHS)
+    return added(split_options, dataset, model_options())(command)
 
 
 def take_task(options: dict[str, Any], seed: int) -> Task:
@@ -150,15 +104,5 @@ def take_task(options: dict[str, Any], seed: int) -> Task:
     Raises:
         ConfigError: An option is invalid.
     """
-    return Task(
-        model=options.pop("model"),
-        fanouts=asked_fanouts(options.pop("layers"), options.pop("fanouts")) or Task().fanouts,
-        norm=options.pop("norm"),
-        residual=options.pop("residual"),
-        lr_schedule=options.pop("lr_schedule"),
-        lr_epochs=options.pop("lr_epochs"),
-        seed=seed,
-        class_weights=options.pop("class_weights"),
-        loss=options.pop("loss"),
-        **take_numbers(options),
-    )
+    fields = take_fields(options)
+    return Task(**fields | {"fanouts": fields["fanouts"] or Task().fanouts, "seed": seed})

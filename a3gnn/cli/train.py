@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -17,33 +18,12 @@ from a3gnn.cli.help import Command
 from a3gnn.cli.options import (
     DEPTHS,
     DURATION,
-    FANOUTS,
-    FANOUTS_HELP,
-    LAYERS,
-    LAYERS_HELP,
-    LOSS,
-    LOSS_HELP,
-    LR_EPOCHS,
-    LR_EPOCHS_HELP,
-    METRIC,
-    METRICS_HELP,
-    MODEL,
-    MODELS_HELP,
-    NORM,
-    NORM_HELP,
-    RESIDUAL_HELP,
-    SCHEDULE,
-    SCHEDULE_HELP,
     SHARES,
     SIZE_LIMIT,
-    WEIGHTS,
-    WEIGHTS_HELP,
-    added,
-    asked_fanouts,
     import_from_here,
-    number_options,
+    model_options,
     split_options,
-    take_numbers,
+    take_fields,
 )
 from a3gnn.cli.output import QUIET, VERBOSE
 from a3gnn.cli.output import progress as lines
@@ -51,21 +31,19 @@ from a3gnn.cli.train_summary import summary_lines
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.hitgnn.algorithms import ALGORITHM_NAMES
-from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
+from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS
 from a3gnn.launch import launch
 from a3gnn.metric import AUTO
 from a3gnn.option_names import option
-from a3gnn.task import NUMBER_OPTIONS, Task
+from a3gnn.task import Task
 
 #: Epochs over which the learning rate falls if neither --lr-epochs nor --epochs is given. Guess.
 _FALLING_EPOCHS = 50
-#: Options that --auto takes.
-_OF_AUTO = {
-    *("auto", "dataset", "split", "split_seed", "model", "layers", "fanouts", "norm", "residual", "lr_schedule"),
-    *NUMBER_OPTIONS,
-    *("lr_epochs", "seed", "loss", "class_weights", "metric", "epochs", "patience", "host_memory_limit", "out"),
-    *("resume", "quiet", "verbose", "as_json"),
-}
+#: Parameters of options that --auto does not take.
+_NOT_OF_AUTO = (
+    *("tuned", "path", "target_accuracy", "until_target", "trainers", "trainer_shares", "trainer_sampling"),
+    *("trainer_stall", "prefetch", "adapt", "algorithm", "ranks"),
+)
 #: Names of parameters that are not those of an option.
 _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
 
@@ -79,20 +57,12 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
     metavar="PATH",
     help="Folder of a tune or its tuned.json, instead of DIR.",
 )
-@click.option(
-    "--model",
-    type=MODEL,
-    metavar="MODEL",
-    help=f"{MODELS_HELP} Default: the tune's.",
-)
-@click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} Default: the tune's, or 2.")
-@click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} Default: the tune's, or 25,10 for 2 layers.")
-@added(*number_options("the tune's"))
-@click.option("--norm", type=NORM, help=f"{NORM_HELP} Default: the tune's.")
-@click.option("--residual/--no-residual", default=None, help=f"{RESIDUAL_HELP} Default: the tune's.")
-@click.option("--lr-schedule", type=SCHEDULE, help=f"{SCHEDULE_HELP} Default: the tune's.")
-@click.option(
-    "--lr-epochs", type=LR_EPOCHS, help=f"{LR_EPOCHS_HELP} Default: the tune's, or --epochs, or {_FALLING_EPOCHS}."
+@model_options(
+    "the tune's",
+    layers="the tune's, or 2",
+    fanouts="the tune's, or 25,10 for 2 layers",
+    lr_epochs=f"the tune's, or --epochs, or {_FALLING_EPOCHS}",
+    metric="the tune's, or auto",
 )
 @click.option(
     "--dataset",
@@ -178,9 +148,6 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
     is_flag=True,
     help="Compare the recommended configuration with the baseline for some epochs, and train with the better one.",
 )
-@click.option("--loss", type=LOSS, help=f"{LOSS_HELP} Default: the tune's.")
-@click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} Default: the tune's.")
-@click.option("--metric", type=METRIC, help=f"{METRICS_HELP} Default: the tune's, or auto.")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="New folder for results. Default: runs/train-GRAPH."
 )
@@ -194,40 +161,17 @@ def train(
     /,
     tuned: Path | None,
     path: Path | None,
-    model: str | None,
-    layers: int | None,
-    fanouts: tuple[int, ...] | None,
-    norm: str | None,
-    residual: bool | None,
-    lr_schedule: str | None,
-    lr_epochs: int | None,
     dataset: str | None,
-    split: str | None,
-    split_seed: int,
-    epochs: int | None,
+    metric: str | None,
     patience: int | None,
     seed: int | None,
-    host_memory_limit: int | None,
-    target_accuracy: float | None,
-    until_target: bool,
-    trainers: str | None,
-    trainer_shares: tuple[int, ...] | None,
-    trainer_sampling: TrainerSampling,
-    trainer_stall: float,
-    prefetch: tuple[int, ...] | None,
-    adapt: bool,
     algorithm: str | None,
     ranks: int | None,
     auto: bool,
-    loss: str | None,
-    class_weights: str | None,
-    metric: str | None,
-    out: Path | None,
-    resume: bool,
     quiet: bool,
     verbose: bool,
     as_json: bool,
-    **numbers: Any,
+    **options: Any,
 ) -> None:
     """Train with the configuration in DIR, the folder of a tune or a recommendation.
 
@@ -244,91 +188,58 @@ def train(
     path = path or tuned
     if auto:
         _check_auto(context)
-    elif path is None and model is None:
+    elif path is None and options["model"] is None:
         raise UsageError("train needs DIR, the folder of a tune, or --model to train with the baseline")
     start_ranks(ranks)
-    import dataclasses
-
     from a3gnn.apply.train import train as run
     from a3gnn.training.tuned import TunedConfig
 
-    way = None
-    if algorithm is not None:
-        from a3gnn.hitgnn.algorithms.built_in import named
-
-        way = named(algorithm)
     promised = None if path is None else TunedConfig.read(path)
     task = Task() if promised is None else promised.setting.task
     if task.is_own:
         import_from_here()
-    if fanouts is None and layers == task.num_layers:
-        layers = None  # keeps the tune's own fanouts
-    asked = {"seed": seed, "fanouts": asked_fanouts(layers, fanouts), "class_weights": class_weights, "loss": loss}
-    asked |= {"norm": norm, "residual": residual, "lr_schedule": lr_schedule, "lr_epochs": lr_epochs}
-    asked |= take_numbers(numbers)
-    changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if lr_schedule == "constant":
-        changed.setdefault("lr_epochs", None)
-    elif lr_schedule is not None:
-        changed.setdefault("lr_epochs", task.lr_epochs or epochs or _FALLING_EPOCHS)
+    changed = _take_changes(options, task, seed)
+    options |= {"patience": patience or "auto", "progress": not (as_json or quiet), "notify": lines(quiet, verbose)}
     if auto:
         from a3gnn.tuning.auto import train_auto
 
         assert dataset is not None, "it is checked"
-        found = train_auto(
-            dataset,
-            model=model,
-            task=dataclasses.replace(task, **changed),
-            metric=AUTO if metric is None else metric,
-            epochs=epochs,
-            patience="auto" if patience is None else patience,
-            host_memory_limit=host_memory_limit,
-            out=out,
-            resume=resume,
-            split=split,
-            split_seed=split_seed,
-            progress=not (as_json or quiet),
-            notify=lines(quiet, verbose),
-        )
+        taken = {name: value for name, value in options.items() if name not in _NOT_OF_AUTO}
+        found = train_auto(dataset, task=dataclasses.replace(task, **changed), metric=metric or AUTO, **taken)
         _print(found.to_dict(), summary_lines(found.trained, found.chosen, dataset, verbose, found.describe()), as_json)
         return
-    result = run(
-        TrainConfig() if path is None else path,
-        dataset,
-        model=model,
-        task=dataclasses.replace(task, **changed) if changed else None,
-        epochs=epochs,
-        patience="auto" if patience is None else patience,
-        out=out,
-        resume=resume,
-        host_memory_limit=host_memory_limit,
-        target_accuracy=target_accuracy,
-        until_target=until_target,
-        metric=AUTO if metric is None and promised is None else metric,
-        trainers=trainers,
-        trainer_shares=trainer_shares,
-        trainer_sampling=trainer_sampling,
-        trainer_stall=trainer_stall,
-        prefetch=prefetch,
-        adapt=adapt,
-        algorithm=way,
-        split=split,
-        split_seed=split_seed,
-        progress=not (as_json or quiet),
-        notify=lines(quiet, verbose),
-    )
+    if algorithm is not None:
+        from a3gnn.hitgnn.algorithms.built_in import named
+
+        options["algorithm"] = named(algorithm)
+    metric = AUTO if metric is None and promised is None else metric
+    replaced = dataclasses.replace(task, **changed) if changed else None
+    result = run(path or TrainConfig(), dataset, task=replaced, metric=metric, **options)
     started = launch()
     if started is not None and started.rank:
         return  # rank 0 prints the result
     _print(result.to_dict(), summary_lines(result, promised, dataset, verbose), as_json)
 
 
+def _take_changes(options: dict[str, Any], task: Task, seed: int | None) -> dict[str, Any]:
+    """Removes the options of a task from `options`, except the model; returns what they change in `task`."""
+    if options["fanouts"] is None and options["layers"] == task.num_layers:
+        options["layers"] = None  # keeps the tune's own fanouts
+    fields = take_fields(options) | {"seed": seed}
+    options["model"] = fields.pop("model")
+    changed = {name: value for name, value in fields.items() if value is not None}
+    if schedule := changed.get("lr_schedule"):
+        falling = task.lr_epochs or options["epochs"] or _FALLING_EPOCHS
+        changed.setdefault("lr_epochs", None if schedule == "constant" else falling)
+    return changed
+
+
 def _check_auto(context: click.Context) -> None:
     """Raises a `UsageError` if --auto has no graph, or an option that it does not take."""
     if context.params["dataset"] is None:
         raise UsageError("--auto needs --dataset, the graph to train on")
-    for name in context.params:
-        if name not in _OF_AUTO and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+    for name in _NOT_OF_AUTO:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UsageError(f"--auto does not take {_ARGUMENTS.get(name) or option(name)}; leave it out")
 
 
