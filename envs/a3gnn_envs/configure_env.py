@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from a3gnn.prediction import Predict
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn_envs.choices import MOST_SLOTS, NUM_KNOBS, NUM_SLOTS, STARTS, WIDTHS
-from a3gnn_envs.episodes import Episodes, SingleEnv
 from a3gnn_envs.goals import LEVEL_SHARES, Goals
 from a3gnn_envs.observation import BOUND, CORRECTIONS, GOAL, Scale
 from a3gnn_envs.situation import Situation
@@ -27,7 +27,7 @@ _SAMPLES = 8
 _RESTRICTED, _NARROWED, _FIXED = 0.5, 0.3, 0.5
 
 
-class ConfigureEpisodes(Episodes):
+class ConfigureEpisodes:
     """Episodes of `ConfigureEnv`, batched: all begin and end together, and neighboring ones share a situation.
 
     Args:
@@ -40,11 +40,13 @@ class ConfigureEpisodes(Episodes):
         corrections: Known corrections of the setting; None draws them.
 
     Attributes:
+        num_envs: Number of episodes.
+        np_random: The generator of all random draws.
+        observation_space: The space of one episode's observation.
+        action_space: The space of one episode's action.
         masks: The slots that each episode may choose from, bool, shape (num_envs, n_slots).
         chosen: The slots that are chosen so far, int64, shape (num_envs, n_knobs).
     """
-
-    action_space: spaces.Discrete
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class ConfigureEpisodes(Episodes):
         doubt: float | None = None,
         corrections: Sequence[float] | None = None,
     ) -> None:
-        super().__init__(num_envs)
+        self.num_envs, self.np_random = num_envs, np.random.default_rng()
         self.situations = list(situations)
         self._scaled = [scale.scaled(one.features) for one in self.situations]
         self._objectives, self._doubt, self._corrections = objectives, doubt, corrections
@@ -146,7 +148,7 @@ class ConfigureEpisodes(Episodes):
         return rewards
 
 
-class ConfigureEnv(SingleEnv):
+class ConfigureEnv(gymnasium.Env[Any, Any]):
     """Choose a configuration for a setting and a goal, one knob after the other.
 
     ## Observation: `Box`, float32, in this order
@@ -202,7 +204,7 @@ class ConfigureEnv(SingleEnv):
     v0: first.
     """
 
-    episodes: ConfigureEpisodes
+    metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium declares it as an instance's
 
     def __init__(
         self,
@@ -221,7 +223,8 @@ class ConfigureEnv(SingleEnv):
             scale = Policy.load().scale
         situation = Situation(setting, predict, SearchSpace.of(setting) if space is None else space)
         episodes = ConfigureEpisodes([situation], 1, scale, objectives, doubt=doubt, corrections=corrections)
-        super().__init__(episodes, render_mode)
+        self.episodes, self.render_mode = episodes, render_mode
+        self.observation_space, self.action_space = episodes.observation_space, episodes.action_space
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Returns which actions are allowed, bool, shape (n_actions,)."""
@@ -231,13 +234,15 @@ class ConfigureEnv(SingleEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Returns the first observation of a new episode, and the allowed actions as `action_mask`."""
-        observation, info = super().reset(seed=seed, options=options)
-        return observation, info | {"action_mask": self.action_masks()}
+        super().reset(seed=seed, options=options)
+        self.episodes.np_random = self.np_random
+        self.episodes.reset(np.ones(1, dtype=np.bool_))
+        return self.episodes.observe()[0], {"action_mask": self.action_masks()}
 
     def step(self, action: NDArray[np.int64]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Returns observation, reward, terminated, truncated (never), and the allowed actions as `action_mask`."""
-        observation, reward, terminated, truncated, info = super().step(action)
-        return observation, reward, terminated, truncated, info | {"action_mask": self.action_masks()}
+        rewards, over = self.episodes.step(np.asarray(action, dtype=np.int64)[None])
+        return self.episodes.observe()[0], float(rewards[0]), bool(over[0]), False, {"action_mask": self.action_masks()}
 
 
 def _restricted(mask: NDArray[np.bool_], count: int, random: np.random.Generator) -> NDArray[np.bool_]:
