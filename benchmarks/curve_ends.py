@@ -40,9 +40,9 @@ from scipy.stats import norm
 from a3gnn.learning_curve import LEAST_POINTS as TWENTY
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.tuning.study.foresight import samples
-from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, CurveStops, Extrapolated, Sample, parts
+from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, Extrapolated
 from a3gnn_surrogate.known_curves import LATER, expected_accuracy, expected_batches
+from benchmarks.curve_fits import Sample, fitted_ends, fitted_stops, parts, samples
 from benchmarks.report import add_profiles, profiles
 
 Floats = NDArray[np.float64]
@@ -122,7 +122,7 @@ def judged(curves: Sequence[Sample], share: float) -> dict[str, list[tuple[Float
     gains = {graph: np.mean([one.gain for one in every if one.sample.graph == graph]) for graph in graphs}
     found: dict[str, list[tuple[Floats, Floats, Floats]]] = {}
     for graph in graphs:
-        fit = CurveEnds.of(sample for sample in curves if sample.graph != graph)
+        fit = fitted_ends(sample for sample in curves if sample.graph != graph)
         own = [case for case in every if case.sample.graph == graph]
         mean_gain = float(np.mean([gains[other] for other in graphs if other != graph]))
         rules: Mapping[str, Callable[[Case], float | Extrapolated]] = {
@@ -163,7 +163,7 @@ def given_up(curves: Sequence[Sample], points: int) -> str:
         if default is None or curve.ended not in wanted or len(curve.batches) < points:
             continue
         if sample.graph not in fits:
-            fits[sample.graph] = CurveEnds.of(other for other in curves if other.graph != sample.graph)
+            fits[sample.graph] = fitted_ends(other for other in curves if other.graph != sample.graph)
         target = max(default.val_accuracy) - _DROP
         reached = curve.trained if curve.ended is CurveEnd.TARGET else curve.first_reaching(target)
         parts_of = (curve.first(count) for count in range(points, len(curve.batches)))
@@ -218,7 +218,7 @@ def stops(curves: Sequence[Sample]) -> dict[str, list[Stop]]:
     graphs = list(dict.fromkeys(part.graph for part in every))
     for group in range(_GROUPS):
         held = set(graphs[group::_GROUPS])
-        fit = CurveStops.of(part for part in every if part.graph not in held)
+        fit = fitted_stops(part for part in every if part.graph not in held)
         for part in (one for one in every if one.graph in held):
             soonest = part.curve.soonest_stop()
             rules = {f"{times:g} times the mini-batches": times * part.curve.trained for times in (2.0, 2.5)}

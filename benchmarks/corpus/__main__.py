@@ -20,9 +20,10 @@ from rich.console import Console
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.store.jsonl import shipped_measurements, shipped_profiles, write_measurements
-from a3gnn.tuning.study.foresight import CURVES, curve_fits
+from a3gnn.tuning.study.foresight import CURVES
 from benchmarks.corpus.measure import Corpus, on_cores
 from benchmarks.corpus.subjects import SUBJECTS, Subject
+from benchmarks.curve_fits import curve_fits
 from benchmarks.report import ResultLines
 
 

@@ -32,9 +32,8 @@ from a3gnn.objectives import Priority
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.tuning.engines.engine import Engine, make_engine
 from a3gnn.tuning.engines.samplers import GpEngine, TpeEngine
-from a3gnn.tuning.study.foresight import samples
-from a3gnn_surrogate.curve_ends import CurveEnds
 from a3gnn_surrogate.surrogate import Surrogate
+from benchmarks.curve_fits import fitted_ends, samples
 from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune, gaining_keys
 from benchmarks.emulated.measured import by_setting
 from benchmarks.report import add_profiles, profiles, write_report
@@ -57,7 +56,7 @@ def emulated(path: Path, options: argparse.Namespace) -> dict[Key, EmulatedTune]
     (default,) = by_setting(list(read_measurements(path)))
     graph = default.rows[0].setting.graph
     others = [row for row in corpus if row.setting.graph.fingerprint != graph.fingerprint]
-    surrogate, ends = Surrogate(seed=0).fit(others, graph.fingerprint), CurveEnds.of(samples(others))
+    surrogate, ends = Surrogate(seed=0).fit(others, graph.fingerprint), fitted_ends(samples(others))
     found = {}
     for seed in range(options.seeds):
         world = EmulatedGraph(default, surrogate, seed)

@@ -5,8 +5,6 @@ import pytest
 
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.profiling.store.jsonl import shipped_measurements
-from a3gnn.tuning.study.foresight import samples
-from a3gnn_surrogate.curve_ends import Sample
 from benchmarks.curve_ends import (
     Miss,
     Stop,
@@ -23,6 +21,7 @@ from benchmarks.curve_ends import (
     stopped_before,
     stops,
 )
+from benchmarks.curve_fits import Sample, samples
 
 
 def curve(*quality: float) -> LearningCurve:

@@ -7,7 +7,8 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
-from a3gnn_surrogate.curve_ends import CurveEnds, Sample
+from a3gnn_surrogate.curve_ends import CurveEnds
+from benchmarks.curve_fits import Sample, fitted_ends
 
 POINTS = 24
 
@@ -47,7 +48,7 @@ def part(whole: LearningCurve, count: int) -> LearningCurve:
 
 @pytest.fixture(scope="module")
 def fit() -> CurveEnds:
-    return CurveEnds.of(family(20, seed=1))
+    return fitted_ends(family(20, seed=1))
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,6 @@ def test_what_cannot_be_extrapolated_is_refused(fit: CurveEnds) -> None:
     with pytest.raises(UsageError, match=f"beyond the curve's {known.trained} mini-batches, got {known.trained}"):
         fit.predict(known, known.trained)
     with pytest.raises(UsageError, match="curves of at least 2 graphs to learn from, got 1"):
-        CurveEnds.of(family(1, seed=3))
+        fitted_ends(family(1, seed=3))
     with pytest.raises(UsageError, match="got 0"):
-        CurveEnds.of([])
+        fitted_ends([])

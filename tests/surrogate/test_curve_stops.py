@@ -11,8 +11,9 @@ import pytest
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import NO_CURVE, LearningCurve, next_point
 from a3gnn.profiling.store.jsonl import shipped_measurements, shipped_profiles
-from a3gnn.tuning.study.foresight import CURVES, curve_fits, expected_end, expected_stop
-from a3gnn_surrogate.curve_ends import CurveStops, Sample, parts
+from a3gnn.tuning.study.foresight import CURVES, expected_end, expected_stop
+from a3gnn_surrogate.curve_ends import CurveStops
+from benchmarks.curve_fits import Sample, curve_fits, fitted_stops, parts
 
 
 def curve(draw: np.random.Generator, points: int = 70) -> LearningCurve:
@@ -40,7 +41,7 @@ def fit() -> CurveStops:
         found.append(Sample(str(graph), whole.first(int(draw.integers(20, 70)))))
     stopped = [stop_of(sample.curve) is not None for sample in found]
     assert 10 < sum(stopped) < 60
-    return CurveStops.of(parts(found))
+    return fitted_stops(parts(found))
 
 
 def test_half_of_the_curves_stop_before_the_prediction_though_most_known_ones_were_cut(fit: CurveStops) -> None:
@@ -79,7 +80,7 @@ def test_few_points_stop_as_soon_as_they_can_and_nothing_is_learned_from_curves_
     short = NO_CURVE.with_point(5, 0.3).with_point(10, 0.4)
     assert fit.predict(short) == expected_stop(short) == short.soonest_stop()
     with pytest.raises(UsageError, match="learned from curves that did, got none"):
-        CurveStops.of([])
+        fitted_stops([])
 
 
 def test_the_shipped_curves_foresee_a_stop_and_the_quality_there() -> None:
