@@ -18,7 +18,8 @@ from a3gnn.errors import UsageError
 from a3gnn.evaluation.evaluate import metric_of
 from a3gnn.graphs.split import Split
 from a3gnn.hybrid.schedule import STALL_S, TrainerSampling
-from a3gnn.hybrid.trainers.opening import Opener, OpenRequest
+from a3gnn.hybrid.trainers.opening import OpenRequest, open_request
+from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.machine.probe import device_context_bytes
@@ -149,14 +150,7 @@ def train(
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
     trim_heap()  # what an earlier training of this process freed would count in the peak and the limit of this one
-    opener = Opener(
-        trainers=trainers,
-        shares=trainer_shares,
-        sampling=trainer_sampling,
-        stall_s=trainer_stall,
-        adapt=adapt,
-        prefetch=prefetch,
-    )
+    several = Trainers(trainers, trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     metric = checked_metric(metric)
     limit, shares = checked_limit(option("host_memory_limit"), host_memory_limit), Split.of(split, split_seed)
     with processes(algorithm) as process, ExitStack() as stack:
@@ -171,7 +165,7 @@ def train(
             name = None if model is None else model_name(model)
             request = TrainRequest.of(config, dataset, task, name, metric, notify, shares)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
-        opened = opener.open(request, process, out if resume else None, notify)
+        opened = open_request(several, request, process, out if resume else None, notify)
         graph, ending = opened.request.graph, ending_of(epochs, patience, opened.request.task, notify)
         accuracy = _accuracy(opened.request, target_accuracy, until_target)
         if limit is None and request.tuned is not None:

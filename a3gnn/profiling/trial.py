@@ -180,9 +180,10 @@ def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
     given = graph, request.config, request.setting.task
     options = TrainerOptions(scratch, evaluation_bytes=request.plan.evaluation_bytes)
     if request.config.trainers > 1:
-        from a3gnn.hybrid.trainers.opening import Opener, open_hybrid
+        from a3gnn.hybrid.trainers.opening import open_hybrid
+        from a3gnn.hybrid.trainers.request import Trainers
 
-        asked = Opener().of(request.config)
+        asked = Trainers().of(request.config)
         assert asked is not None, "there are several"
         several = asked.on(*given, hardware=lambda: request.setting.hardware)
         return open_hybrid(*given, several, options)

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import Assignment
-from a3gnn.hybrid.control.adaptation import Adaptation
 from a3gnn.hybrid.control.balanced import Balanced
 from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.schedule import Schedule
-from a3gnn.option_names import option
 from a3gnn.pipeline.divided import Dividing
 from a3gnn.pipeline.watch import Watch
 from a3gnn.threads import pool
@@ -24,30 +22,6 @@ _BY_MODE = {
     "mode1": Schedule(sampled=0, loaded=0, transferred=1),
     "mode2": Schedule(sampled=1, loaded=0, transferred=0),
 }
-
-
-def adaptation_of(
-    controller: Controller | None,
-    assignment: Assignment,
-    devices: Sequence[Device],
-    config: TrainConfig,
-    prefetch: Schedule | None,
-    *,
-    independent: bool,
-) -> Adaptation | None:
-    """Returns an adaptation of the first division by `controller`; None without a controller.
-
-    Raises:
-        UsageError: Each share is sampled for itself.
-    """
-    if controller is None:
-        return None
-    if independent:
-        raise UsageError(
-            f"{option('trainer_sampling')} must be whole with a controller, got 'independent'; shares would change the "
-            "sampled neighbors, and so the training; leave one of them out"
-        )
-    return Adaptation(controller, assignment, [device.name for device in devices], _filling(config, prefetch))
 
 
 def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch: Schedule | None = None) -> Controller:
@@ -120,7 +94,7 @@ def give_threads(devices: Sequence[Device], assignment: Assignment) -> None:
             device.threads = threads
 
 
-def _filling(config: TrainConfig, prefetch: Schedule | None) -> int:
+def filling(config: TrainConfig, prefetch: Schedule | None) -> int:
     """Returns the number of mini-batches that fill the pipeline: those that run ahead, and the first one."""
     if prefetch is not None:
         return sum(prefetch.depths) + 1

@@ -1,6 +1,6 @@
 """`HybridTrainer`: several trainers of one process that share every mini-batch (HyScale-GNN, section III).
 
-Also computes the times of each mini-batch's stages, and the description of trainers in results.
+Also computes the times of each mini-batch's stages.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator, Sequence
 from time import perf_counter
-from types import TracebackType
 from typing import Any, cast
 
 import torch
@@ -22,12 +21,12 @@ from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.hybrid.stage_times import StageTimes
-from a3gnn.hybrid.trainers.adapting import adaptation_of, dividing_of, give_threads, schedule_of
+from a3gnn.hybrid.trainers.adapting import dividing_of, filling, give_threads, schedule_of
 from a3gnn.hybrid.trainers.trainer_thread import DevicePeers, Synchronizer, TrainerThread, none_is_whole
 from a3gnn.measurement import StageSeconds
+from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.divided import DividedBatch, RepeatedWork, repeated_work
-from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.pipeline.watch import StoppedError, Watch
 from a3gnn.ranks.joined_step import JoinedStep, warm_up
 from a3gnn.ranks.peers import Member
@@ -41,37 +40,6 @@ from a3gnn.training.trainer import Trainer, TrainerOptions, gpus_of
 
 #: Mini-batches to sample again for estimating repeated work. Guess.
 _SAMPLED_AGAIN = 4
-
-
-class TrainersTotals:
-    """Describes trainers and the work that their shares repeat; caches the repeated work by shares.
-
-    Args:
-        devices: The trainers' devices.
-        pipeline: Provides the plan and the sampler.
-        prefetch: How far each stage is ahead of the next; None if mode and workers decide.
-        independent: Whether each share is sampled by itself.
-    """
-
-    def __init__(
-        self, devices: Sequence[Device], pipeline: Pipeline, prefetch: Schedule | None, *, independent: bool
-    ) -> None:
-        self._devices, self._pipeline, self._prefetch, self._independent = devices, pipeline, prefetch, independent
-        self._repeated: dict[tuple[int, ...], RepeatedWork] = {}
-
-    def of(self, shares: tuple[int, ...]) -> dict[str, Any]:
-        """Returns names, kinds, shares, sampling, prefetch depths and repeated work of the trainers."""
-        if shares not in self._repeated:
-            first, sampler = self._pipeline.plan(0)[:_SAMPLED_AGAIN], self._pipeline.sampler
-            self._repeated[shares] = repeated_work(sampler, first, shares, independent=self._independent)
-        return {
-            "names": [device.name for device in self._devices],
-            "kinds": [device.kind for device in self._devices],
-            "shares": list(shares),
-            "sampling": "independent" if self._independent else "whole",
-            "prefetch": None if self._prefetch is None else list(self._prefetch.depths),
-            "repeated_work": dataclasses.asdict(self._repeated[shares]),
-        }
 
 
 class HybridTrainer(Trainer):
@@ -123,40 +91,51 @@ class HybridTrainer(Trainer):
         prefetch: Schedule | None = None,
     ) -> None:
         self.devices, self.assignment = tuple(devices), assignment
-        adaptation = adaptation_of(controller, assignment, devices, config, prefetch, independent=independent)
-        self.division: Adaptation | None = adaptation
-        self.schedule, self.watch = schedule_of(config, prefetch), Watch([device.name for device in devices], stall_s)
+        if controller is not None and independent:
+            raise UsageError(
+                f"{option('trainer_sampling')} must be whole with a controller, got 'independent'; shares would change "
+                "the sampled neighbors, and so the training; leave one of them out"
+            )
+        names = [device.name for device in devices]
+        self.division: Adaptation | None = None
+        if controller is not None:
+            self.division = Adaptation(controller, assignment, names, filling(config, prefetch))
+        self.schedule, self.watch = schedule_of(config, prefetch), Watch(names, stall_s)
         self.times: StageTimes | None = None
         self._synchronizer = Synchronizer(len(devices), self.watch)
         self._peers = [DevicePeers(place, device, self._synchronizer) for place, device in enumerate(devices)]
         self._dividing = dividing_of(devices, assignment, config, self.watch, prefetch, independent=independent)
-        super().__init__(
-            graph,
-            config,
-            task,
-            options,
-            device=str(devices[0].memory),
-            member=Member(self._dividing, self._peers[0]),
-        )
+        member = Member(self._dividing, self._peers[0])
+        super().__init__(graph, config, task, options, device=str(devices[0].memory), member=member)
         warm_up()
         self._replicas = [self._replica, *(self._another(peers) for peers in self._peers[1:])]
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
         self._has_stalled, self.gpus = False, gpus_of(device.memory for device in devices)
-        self._told, self._begun = TrainersTotals(self.devices, self._pipeline, prefetch, independent=independent), 0.0
+        self._prefetch, self._independent, self._begun = prefetch, independent, 0.0
+        self._repeated: dict[tuple[int, ...], RepeatedWork] = {}
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self._has_stalled:  # the feeder may be the stalled thread, and closing the pipeline would wait for it
-            self.memory.__exit__(kind, error, trace)
+            self.memory.__exit__(*error)
         else:
-            super().__exit__(kind, error, trace)
+            super().__exit__(*error)
 
     @property
     def trainers(self) -> dict[str, Any]:
         """Names, shares, sampling and repeated work of the trainers, and the controller's changes."""
-        told = self._told.of(self.assignment.shares)
+        shares = self.assignment.shares
+        if shares not in self._repeated:
+            first, sampler = self._pipeline.plan(0)[:_SAMPLED_AGAIN], self._pipeline.sampler
+            self._repeated[shares] = repeated_work(sampler, first, shares, independent=self._independent)
+        told = {
+            "names": [device.name for device in self.devices],
+            "kinds": [device.kind for device in self.devices],
+            "shares": list(shares),
+            "sampling": "independent" if self._independent else "whole",
+            "prefetch": None if self._prefetch is None else list(self._prefetch.depths),
+            "repeated_work": dataclasses.asdict(self._repeated[shares]),
+        }
         return told if self.division is None else told | self.division.told
 
     @property

@@ -1,26 +1,21 @@
-"""`Opener`: opens the trainer of a request: one trainer, this process's share of it, or several trainers."""
+"""`open_request`: opens the trainer of a request: one trainer, this process's share of it, or several trainers."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-
-import torch
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.hybrid.schedule import STALL_S, Schedule, TrainerSampling
 from a3gnn.hybrid.trainers.adapting import default_controller
 from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.hybrid.trainers.request import OpenTrainers, Trainers
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
 from a3gnn.task import Task
-from a3gnn.threads import pool
 from a3gnn.training.adapting.trainer import AdaptingTrainer, check_adapting
 from a3gnn.training.checkpoint import saved_shares
 from a3gnn.training.rank_processes import Alone
@@ -51,77 +46,46 @@ def open_hybrid(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opener:
-    """The options of `train` for what trains: one trainer, this process's share of it, or several trainers.
+def open_request(
+    asked: Trainers, request: TrainRequest, process: Alone, run: str | Path | None, notify: Callable[[str], None]
+) -> OpenRequest:
+    """Returns what trains `request`, its model described and its configuration adapted to this process.
 
-    The fields are those of `Trainers`, whose `names` override the configuration's if `trainers` is not None, and raise
-    its errors.
+    Args:
+        asked: The options for several trainers.
+        request: Graph, configuration and task.
+        process: This process in a training run. With several ranks, or with a graph on graph servers, the
+            configuration's trainers are ignored, and a message says so.
+        run: Folder of the run to resume; None for a new one.
+        notify: Takes messages for people.
+
+    Raises:
+        UsageError: See `Trainers.of`, `Trainers.on` and `check_adapting`; or ranks train by an algorithm, which
+            excludes these options.
+        DeviceError: A device does not exist.
     """
-
-    trainers: str | None = None
-    shares: Sequence[int] | None = None
-    sampling: TrainerSampling = "whole"
-    stall_s: float = STALL_S
-    adapt: bool = False
-    prefetch: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        if self.trainers is not None:
-            self.of(TrainConfig())
-
-    def of(self, config: TrainConfig) -> Trainers | None:
-        """Returns the trainers: the named ones, or those of `config` with its depths and `adapt`; None for one.
-
-        Raises:
-            UsageError: See `Trainers.of`; or there is one trainer, and another field needs several.
-        """
-        names, adapt, prefetch, config = self.trainers, self.adapt, self.prefetch, config.canonical()
-        if names is None and config.trainers > 1:
-            names, adapt = device_names(config.trainers), adapt or config.adapt == "on"
-            if prefetch is None and config.prefetch_depth:
-                prefetch = [config.prefetch_depth] * len(Schedule().depths)
-        return Trainers.of(names, self.shares, self.sampling, self.stall_s, adapt, prefetch)
-
-    def open(
-        self, request: TrainRequest, process: Alone, run: str | Path | None, notify: Callable[[str], None]
-    ) -> OpenRequest:
-        """Returns what trains `request`, its model described and its configuration adapted to this process.
-
-        Args:
-            request: Graph, configuration and task.
-            process: This process in a training run. With several ranks, or with a graph on graph servers, the
-                configuration's trainers are ignored, and a message says so.
-            run: Folder of the run to resume; None for a new one.
-            notify: Takes messages for people.
-
-        Raises:
-            UsageError: See `Trainers.of`, `Trainers.on` and `check_adapting`; or ranks train by an algorithm, which
-                excludes these options.
-            DeviceError: A device does not exist.
-        """
-        request = process.adapted(request.described(notify), notify)
-        _check_algorithm(process, self)
-        if self.trainers is not None:
-            request = dataclasses.replace(request, config=with_one_trainer(request.config))
-        else:
-            request = _with_possible_trainers(request, process, notify)
-        asked = self.of(request.config)
-        if asked is None:
-            if self.adapt:
-                check_adapting(request.graph, request.config, process.count)
-            return OpenRequest(request, None, process, self.adapt)
-        several = asked.on(
-            request.graph,
-            request.config,
-            request.task,
-            process.count,
-            kept=None if run is None else saved_shares(run),
-            hardware=lambda: probe_hardware(notify=notify),
-        )
-        for line in several.lines:
-            notify(line)
-        return OpenRequest(request, several, process, self.adapt)
+    request = process.adapted(request.described(notify), notify)
+    _check_algorithm(process, asked)
+    if asked.names is not None:
+        request = dataclasses.replace(request, config=with_one_trainer(request.config))
+    else:
+        request = _with_possible_trainers(request, process, notify)
+    trainers = asked.of(request.config)
+    if trainers is None:
+        if asked.adapt:
+            check_adapting(request.graph, request.config, process.count)
+        return OpenRequest(request, None, process, asked.adapt)
+    several = trainers.on(
+        request.graph,
+        request.config,
+        request.task,
+        process.count,
+        kept=None if run is None else saved_shares(run),
+        hardware=lambda: probe_hardware(notify=notify),
+    )
+    for line in several.lines:
+        notify(line)
+    return OpenRequest(request, several, process, asked.adapt)
 
 
 class OpenRequest(NamedTuple):
@@ -153,20 +117,8 @@ def with_one_trainer(config: TrainConfig) -> TrainConfig:
     return config.replace(trainers=1, prefetch_depth=default.prefetch_depth, adapt=default.adapt)
 
 
-def device_names(trainers: int) -> str:
-    """Returns device names for `trainers` trainers on this machine: as many GPUs as it has, processors for the rest.
-
-    Processor trainers share the usable cores equally, except one core per GPU. Each gets at least one thread.
-    """
-    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    gpus = min(trainers, here)
-    on_processors = trainers - gpus
-    threads = max(1, (pool.usable_cores() - gpus) // max(1, on_processors))
-    return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
-
-
-def _check_algorithm(process: Alone, asked: Opener) -> None:
-    names = [name for name, is_said in (("trainers", asked.trainers is not None), ("adapt", asked.adapt)) if is_said]
+def _check_algorithm(process: Alone, asked: Trainers) -> None:
+    names = [name for name, is_said in (("trainers", asked.names is not None), ("adapt", asked.adapt)) if is_said]
     if process.algorithm is not None and names:
         raise UsageError(
             f"{option(names[0])} must be left out with {option('algorithm')}, whose ranks each train mini-batches of "

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+import torch
 
 from a3gnn.checks import flag, positive_number, whole_number
 from a3gnn.config import TrainConfig
@@ -40,24 +42,13 @@ _COUNTED = (1 / 16, 1 / 4, 1 / 2, 1)
 _WHAT = {"trainer_shares": "one per trainer", "prefetch": "such as 1, 1, 1"}
 
 
-class FirstShares(NamedTuple):
-    """The shares at the start of training.
-
-    Attributes:
-        shares: Seeds of each trainer.
-        why: A line for people on the choice; None if trainers are of one kind and have equal shares.
-    """
-
-    shares: tuple[int, ...]
-    why: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Trainers:
     """The options of `train` for trainers.
 
     Attributes:
-        names: auto, or devices such as cpu:2, cuda:0 and sim:u250, separated by commas; each is a trainer.
+        names: auto, or devices such as cpu:2, cuda:0 and sim:u250, separated by commas; each is a trainer. None leaves
+            it to the configuration.
         shares: Seeds of each trainer, which sum to batch_size; 0 leaves one out. None makes them equal among trainers
             of one kind, and lets the performance model divide between processors and accelerators.
         sampling: whole samples a mini-batch once and cuts it, so that any division equals one trainer; independent
@@ -71,16 +62,25 @@ class Trainers:
         UsageError: A field is out of range, or `adapt` is set without whole sampling.
     """
 
-    names: str = AUTO
-    shares: tuple[int, ...] | None = None
+    names: str | None = None
+    shares: Sequence[int] | None = None
     sampling: TrainerSampling = "whole"
     stall_s: float = STALL_S
     adapt: bool = False
-    prefetch: tuple[int, ...] | None = None
+    prefetch: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
+        if self.names is None:
+            flag("adapt", self.adapt)
+            return
         if not isinstance(self.names, str):
             raise UsageError(f"{option('trainers')} must be text such as cpu:1,cpu:1, got {self.names!r}")
+        for field, name, remedy in (
+            ("shares", "trainer_shares", "0 leaves a trainer out"),
+            ("prefetch", "prefetch", "0 runs two stages in turn"),
+        ):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, _whole(name, getattr(self, field), remedy))
         if self.prefetch is not None and len(self.prefetch) != len(Schedule().depths):
             raise UsageError(
                 f"{option('prefetch')} must be three numbers, got {','.join(map(str, self.prefetch))}; they limit how "
@@ -96,28 +96,22 @@ class Trainers:
                 "would change the sampled neighbors, and so the training; leave one of them out"
             )
 
-    @classmethod
-    def of(
-        cls,
-        names: str | None,
-        shares: Sequence[int] | None,
-        sampling: TrainerSampling,
-        stall_s: float,
-        adapt: bool = False,
-        prefetch: Sequence[int] | None = None,
-    ) -> Trainers | None:
-        """Returns the requested trainers; None if `names` is None.
+    def of(self, config: TrainConfig) -> Self | None:
+        """Returns the trainers: the named ones, or those of `config` with its depths and `adapt`; None for one.
 
         Raises:
-            UsageError: A field is out of range, or options of trainers are given without trainers.
+            UsageError: A field is out of range; or there is one trainer, and another field needs several.
         """
-        if names is not None:
-            shares = None if shares is None else _whole("trainer_shares", shares, "0 leaves a trainer out")
-            ahead = None if prefetch is None else _whole("prefetch", prefetch, "0 runs two stages in turn")
-            return cls(names, shares, sampling, stall_s, adapt, ahead)
-        flag("adapt", adapt)
-        said = {"trainer_shares": shares is not None, "trainer_sampling": sampling != "whole"}
-        said |= {"trainer_stall": stall_s != STALL_S, "prefetch": prefetch is not None}
+        config = config.canonical()
+        if self.names is not None:
+            return self
+        if config.trainers > 1:
+            prefetch, adapt = self.prefetch, self.adapt or config.adapt == "on"
+            if prefetch is None and config.prefetch_depth:
+                prefetch = [config.prefetch_depth] * len(Schedule().depths)
+            return dataclasses.replace(self, names=device_names(config.trainers), adapt=adapt, prefetch=prefetch)
+        said = {"trainer_shares": self.shares is not None, "trainer_sampling": self.sampling != "whole"}
+        said |= {"trainer_stall": self.stall_s != STALL_S, "prefetch": self.prefetch is not None}
         for name in (name for name, is_said in said.items() if is_said):
             raise UsageError(f"{option(name)} must be left out without {option('trainers')}, such as cpu:1,cpu:1")
         return None
@@ -162,21 +156,21 @@ class Trainers:
                 f"{option('dataset')} must be a graph on this machine's disk with {option('trainers')}, got parts on "
                 f"graph servers; leave out {option('trainers')}"
             )
-        devices = open_devices([name.strip() for name in self.names.split(",") if name.strip()], graph, task)
+        names = self.names or AUTO
+        devices = open_devices([name.strip() for name in names.split(",") if name.strip()], graph, task)
         if self.adapt and len(devices) < 2:
             raise UsageError(
-                f"{option('trainers')} must name two or more with {option('adapt')}, got {self.names}; name another, "
+                f"{option('trainers')} must name two or more with {option('adapt')}, got {names}; name another, "
                 f"such as cpu:1,cpu:1; without {option('trainers')}, one trainer adapts its cache"
             )
         ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
         if self.schedule is not None:
             ahead = stage_threads(devices, self.schedule)
-        if self.shares is not None:
-            first = FirstShares(self.shares)
-        else:
+        shares, why = self.shares, None
+        if shares is None:
             schedule = schedule_of(config, self.schedule)
-            first = first_shares(devices, graph, config, task, schedule, hardware, ahead, kept)
-        return OpenTrainers(self, tuple(devices), self._assignment(devices, config, first.shares, ahead), first.why)
+            shares, why = first_shares(devices, graph, config, task, schedule, hardware, ahead, kept)
+        return OpenTrainers(self, tuple(devices), self._assignment(devices, config, tuple(shares), ahead), why)
 
     def _assignment(
         self, devices: Sequence[Device], config: TrainConfig, shares: tuple[int, ...], ahead: int
@@ -233,8 +227,10 @@ def first_shares(
     hardware: Callable[[], Hardware],
     ahead: int,
     kept: SavedShares | None = None,
-) -> FirstShares:
-    """Returns equal shares among trainers of one kind, and the predicted fastest ones between kinds.
+) -> tuple[tuple[int, ...], str | None]:
+    """Returns the shares at the start of training, and a line on the choice, None if trainers are of one kind.
+
+    Shares are equal among trainers of one kind, and the predicted fastest ones between kinds.
 
     Args:
         devices: The trainers' devices.
@@ -249,11 +245,9 @@ def first_shares(
     """
     batch, kinds = config.batch_size, [device.kind for device in devices]
     if len(set(kinds)) == 1 or task.is_own:  # several trainers refuse such tasks later
-        return FirstShares(tuple(divide(batch, [1.0] * len(devices))))
+        return tuple(divide(batch, [1.0] * len(devices))), None
     if kept is not None and (list(kept.kinds), sum(kept.shares)) == (kinds, batch):
-        return FirstShares(
-            kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as at the start of the run"
-        )
+        return kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as at the start of the run"
     seeds = min(batch, len(graph.train_ids))
     here = [device for device in devices if device.kind == "processor"]
     there = [device for device in devices if device.kind == "accelerator"]
@@ -267,7 +261,7 @@ def first_shares(
     places = [place for kind in ("processor", "accelerator") for place, own in enumerate(kinds) if own == kind]
     shares = dict(zip(places, in_order, strict=True))
     given = tuple(shares[place] for place in range(len(devices)))
-    return FirstShares(given, _why(given, found))
+    return given, _why(given, found)
 
 
 def _model(
@@ -301,6 +295,18 @@ def _why(shares: Sequence[int], found: PredictedDivision) -> str:
         f"{1e3 * times.iteration:.3g} ms per mini-batch; {slowest} is the longest stage; {option('trainer_shares')} "
         "sets other shares"
     )
+
+
+def device_names(trainers: int) -> str:
+    """Returns device names for `trainers` trainers on this machine: as many GPUs as it has, processors for the rest.
+
+    Processor trainers share the usable cores equally, except one core per GPU. Each gets at least one thread.
+    """
+    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = min(trainers, here)
+    on_processors = trainers - gpus
+    threads = max(1, (pool.usable_cores() - gpus) // max(1, on_processors))
+    return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
 
 
 def _whole(name: str, numbers: Any, remedy: str) -> tuple[int, ...]:

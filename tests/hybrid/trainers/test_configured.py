@@ -15,7 +15,8 @@ from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.hybrid.trainers.opening import Opener, device_names, with_one_trainer
+from a3gnn.hybrid.trainers.opening import open_request, with_one_trainer
+from a3gnn.hybrid.trainers.request import Trainers, device_names
 from a3gnn.loader.loader import Loader
 from a3gnn.task import Task
 from a3gnn.threads import pool
@@ -62,16 +63,16 @@ def test_gpus_come_first(cores, trainers, names, monkeypatch):
 
 
 def test_knobs_are_what_can_be_said_of_trainers():
-    asked = Opener().of(TWO.replace(prefetch_depth=2, adapt="on"))
+    asked = Trainers().of(TWO.replace(prefetch_depth=2, adapt="on"))
     assert asked is not None
     assert (asked.names, asked.prefetch, asked.adapt) == (device_names(2), (2, 2, 2), True)
-    said = Opener(shares=(20, 12), stall_s=9.0, prefetch=(1, 0, 1)).of(TWO.replace(prefetch_depth=2))
+    said = Trainers(shares=(20, 12), stall_s=9.0, prefetch=(1, 0, 1)).of(TWO.replace(prefetch_depth=2))
     assert said is not None
     assert (said.shares, said.stall_s, said.prefetch, said.adapt) == ((20, 12), 9.0, (1, 0, 1), False)
     one = TrainConfig(prefetch_depth=2, adapt="on")
-    assert Opener().of(one) is None
+    assert Trainers().of(one) is None
     with pytest.raises(UsageError, match="prefetch must be left out without trainers"):
-        Opener(prefetch=(1, 1, 1)).of(one)
+        Trainers(prefetch=(1, 1, 1)).of(one)
     assert with_one_trainer(TWO.replace(prefetch_depth=2, adapt="on")) == TWO.replace(trainers=1)
 
 
@@ -136,18 +137,18 @@ class Ranks(Alone):
 def test_where_ranks_train_a_configurations_trainers_are_left_out_and_a_line_says_so(us, tiny_graph):
     lines: list[str] = []
     request = TrainRequest(tiny_graph, TWO.replace(prefetch_depth=1, adapt="on", resources="auto"), TASK, None)
-    found, several, *_ = Opener().open(request, us, None, lines.append)
+    found, several, *_ = open_request(Trainers(), request, us, None, lines.append)
     assert (found.config, several) == (TWO.replace(trainers=1), None)
     (line,) = lines
     assert line.startswith("the configuration's trainers (2) count as 1 ")
     alone = dataclasses.replace(request, config=TrainConfig())
-    assert Opener().open(alone, us, None, lines.append)[:2] == (alone, None)
+    assert open_request(Trainers(), alone, us, None, lines.append)[:2] == (alone, None)
     assert lines == [line]
 
 
 def test_what_is_said_of_trainers_is_refused_beside_an_algorithm(tiny_graph):
     request, us = TrainRequest(tiny_graph, TrainConfig(batch_size=32), TASK, None), Ranks(1, "distdgl")
     with pytest.raises(UsageError, match=r"adapt must be left out with algorithm, .*, got distdgl"):
-        Opener(adapt=True).open(request, us, None, print)
+        open_request(Trainers(adapt=True), request, us, None, print)
     with pytest.raises(UsageError, match="trainers must be left out with algorithm"):
-        Opener(trainers="cpu:1,cpu:1").open(request, us, None, print)
+        open_request(Trainers("cpu:1,cpu:1"), request, us, None, print)
