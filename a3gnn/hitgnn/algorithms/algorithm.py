@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -182,26 +183,12 @@ class RankOf(Together):
         else:
             stored = [self._stored(graph, rank) for rank in range(self.count)]
             self._features = RelayedStore(dense_rows(graph, config), stored, self._ranks, self.device)
-        self._iterations = Iterations(
-            graph.train_ids,
-            self._parts,
-            self.count,
-            config.batch_size,
-            task.seed,
-            balanced=self._algorithm.balanced,
-        )
-        if make is None:
-            return RankTrainer(
-                graph,
-                config,
-                task,
-                options,
-                iterations=self._iterations,
-                features=self._features,
-                member=self.member,
-                device=self.device,
-            )
-        return ExchangingTrainer(
+        balanced, size = self._algorithm.balanced, config.batch_size
+        self._iterations = Iterations(graph.train_ids, self._parts, self.count, size, task.seed, balanced=balanced)
+        kind: Callable[..., RankTrainer] = RankTrainer
+        if make is not None:
+            kind = partial(ExchangingTrainer, exchange=lambda learner: make(learner, self._ranks, own, self._features))
+        return kind(
             graph,
             config,
             task,
@@ -209,7 +196,6 @@ class RankOf(Together):
             iterations=self._iterations,
             features=self._features,
             member=self.member,
-            exchange=lambda learner: make(learner, self._ranks, own, self._features),
             device=self.device,
         )
 

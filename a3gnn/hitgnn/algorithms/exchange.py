@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
-from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError
 from a3gnn.features.store import FeatureStore
-from a3gnn.graphs.graph import Graph
-from a3gnn.hitgnn.algorithms.iterations import Iterations
 from a3gnn.hitgnn.algorithms.stored import Stored
 from a3gnn.hitgnn.algorithms.trainer import RankTrainer
 from a3gnn.models.adam import Optimizer
@@ -25,11 +22,8 @@ from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.ranks.group import TorchRanks
-from a3gnn.ranks.peers import Member
-from a3gnn.task import Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.step import Step
-from a3gnn.training.trainer import TrainerOptions
 
 
 class Exchanged(NamedTuple):
@@ -101,40 +95,13 @@ class ExchangingTrainer(RankTrainer):
     stop that all ranks agree on, and after an iteration in which a rank requested to save.
 
     Args:
-        graph: See `RankTrainer`.
-        config: See `RankTrainer`.
-        task: See `RankTrainer`.
-        options: See `RankTrainer`.
-        iterations: See `RankTrainer`.
-        features: See `RankTrainer`.
-        member: See `RankTrainer`.
         exchange: Takes this rank's learner, and returns the `Exchange` that computes logits with the other ranks.
-        device: See `RankTrainer`.
+        given: Arguments of `RankTrainer`.
+        named: Arguments of `RankTrainer`.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        config: TrainConfig,
-        task: Task,
-        options: TrainerOptions = TrainerOptions(),
-        *,
-        iterations: Iterations,
-        features: FeatureStore,
-        member: Member,
-        exchange: Callable[[BuiltIn], Exchange],
-        device: str = "cpu",
-    ) -> None:
-        super().__init__(
-            graph,
-            config,
-            task,
-            options,
-            iterations=iterations,
-            features=features,
-            member=member,
-            device=device,
-        )
+    def __init__(self, *given: Any, exchange: Callable[[BuiltIn], Exchange], **named: Any) -> None:
+        super().__init__(*given, **named)
         assert isinstance(self._learner, BuiltIn), "shares and algorithms are of built-in models"
         self._exchange, self._counted, self._is_whole = exchange(self._learner), Exchanged(), True
         self._learner.logits, self._learner.evaluated = self._exchange.logits, self._exchange.whole

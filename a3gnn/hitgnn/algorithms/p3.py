@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from a3gnn.models.layers.layer import Layer
 from a3gnn.models.model import Model
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.ranks.group import TorchRanks
+from a3gnn.ranks.peers import Ranks
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.training.built_in import BuiltIn
@@ -197,7 +198,7 @@ class InputStructure(NamedTuple):
         return input_block(indptr, indices, len(self.n_id), with_degrees=with_degrees)
 
 
-def share_structures(ranks: Swapping, own: InputStructure | None, moved: Moved) -> list[InputStructure | None]:
+def share_structures(ranks: Ranks, own: InputStructure | None, moved: Moved) -> list[InputStructure | None]:
     """Returns the structures of all ranks' mini-batches, in their order; every rank calls it.
 
     Args:
@@ -220,21 +221,6 @@ def _split(lengths: list[int], content: NDArray[np.int32]) -> InputStructure | N
         return None
     bounds = np.cumsum([0, *lengths]).tolist()
     return InputStructure(*(content[low:high].copy() for low, high in pairwise(bounds)))
-
-
-class Swapping(Protocol):
-    """Ranks that exchange tensors; all of them make the same calls, in the same order."""
-
-    @property
-    def rank(self) -> int:
-        """This rank's number, from 0."""
-
-    @property
-    def size(self) -> int:
-        """Number of ranks."""
-
-    def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-        """Sends a piece to each rank, and returns the pieces from all ranks; see `a3gnn.ranks.peers`."""
 
 
 @dataclass(slots=True)
@@ -303,7 +289,7 @@ class SplitModel(nn.Module):
         traffic: Bytes sent and received so far, without those of `whole`.
     """
 
-    def __init__(self, model: Model, ranks: Swapping, columns: tuple[int, int]) -> None:
+    def __init__(self, model: Model, ranks: Ranks, columns: tuple[int, int]) -> None:
         super().__init__()
         self._num_features = model.layers[0].in_channels
         self._names = _narrow(model.layers[0], *columns)
@@ -411,7 +397,7 @@ class SplitModel(nn.Module):
                 )
 
 
-def swap(ranks: Swapping, pieces: Sequence[Tensor], sizes: Sequence[int], moved: Moved) -> list[Tensor]:
+def swap(ranks: Ranks, pieces: Sequence[Tensor], sizes: Sequence[int], moved: Moved) -> list[Tensor]:
     """Calls `ranks.swap`, and adds the bytes that leave and enter this rank to `moved`."""
     received = ranks.swap(pieces, sizes)
     for rank, (piece, other) in enumerate(zip(pieces, received, strict=True)):
@@ -421,7 +407,7 @@ def swap(ranks: Swapping, pieces: Sequence[Tensor], sizes: Sequence[int], moved:
     return received
 
 
-def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: SplitTraffic) -> Tensor:
+def summed(ranks: Ranks, partial: Sequence[Tensor], traffic: SplitTraffic) -> Tensor:
     """Returns the sum of all ranks' partial products of this rank's mini-batch, flat, added in the order of ranks.
 
     In the backward pass, the sum's gradient goes to all ranks, because it is the gradient of each partial product. So
@@ -440,7 +426,7 @@ def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: SplitTraffic) ->
 
 class _Summed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, ranks: Swapping, traffic: SplitTraffic, *partial: Tensor) -> Tensor:
+    def forward(ctx: Any, ranks: Ranks, traffic: SplitTraffic, *partial: Tensor) -> Tensor:
         ctx.ranks, ctx.traffic, ctx.sizes = ranks, traffic, [len(part) for part in partial]
         own = [ctx.sizes[ranks.rank]] * ranks.size
         first, *others = swap(ranks, partial, own, traffic.activations)

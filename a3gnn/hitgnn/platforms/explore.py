@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from a3gnn.errors import UsageError
-from a3gnn.hitgnn.platforms.designs import DesignSpace, Indices, design_problem
+from a3gnn.hitgnn.platforms.designs import DieGrid, Indices
 from a3gnn.hitgnn.platforms.metadata import Die, Fpga, Platform
 from a3gnn.hitgnn.platforms.performance import (
     Array,
@@ -27,87 +27,12 @@ from a3gnn.hitgnn.platforms.performance import (
 )
 from a3gnn.hitgnn.platforms.workload import Workload
 from a3gnn.nvtps import nvtps, nvtps_per_gb_per_s
-from a3gnn.pareto import non_dominated
-from a3gnn.prediction import Prediction
 
 #: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
 CEILING = 0.91
 #: Values of beta at which the choice is repeated, and numbers of devices (section VII-G).
 BETAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 DEVICES = (1, 2, 4, 8, 12, 16)
-
-
-@dataclass(frozen=True)
-class DieGrid:
-    """All designs of one die, and the chosen one.
-
-    Attributes:
-        die: The die.
-        count: Number of equal dies of the FPGA.
-        units: n of each design, int64, shape (n_designs,).
-        multipliers: m of each design, int64, shape (n_designs,).
-        prediction: Columns `DESIGN_METRICS`; NVTPS is the platform's, if all dies were like this one.
-        costs: The minimized costs of `DesignObjectives.costs`, float64, shape (n_designs, 3).
-        fits: Whether each design keeps the ceiling, bool, shape (n_designs,).
-        chosen: Position of the design with the most NVTPS.
-    """
-
-    die: Die
-    count: int
-    units: Indices
-    multipliers: Indices
-    prediction: Prediction
-    costs: NDArray[np.float64]
-    fits: NDArray[np.bool_]
-    chosen: int
-
-    @cached_property
-    def front(self) -> NDArray[np.bool_]:
-        """The fitting designs that no other one beats in NVTPS, DSPs and LUTs at once, bool, shape (n_designs,)."""
-        front = np.zeros(len(self.fits), dtype=np.bool_)
-        front[self.fits] = non_dominated(self.costs[self.fits])
-        return front
-
-    @property
-    def design(self) -> tuple[int, int]:
-        """The chosen n and m."""
-        return int(self.units[self.chosen]), int(self.multipliers[self.chosen])
-
-    @property
-    def frugal(self) -> int:
-        """Position of the design with the fewest DSPs whose NVTPS are within 1 % of the chosen one's."""
-        traversed, dsps = self.prediction.column("nvtps"), self.prediction.column("dsp_share")
-        close = np.flatnonzero(self.fits & (traversed >= 0.99 * traversed[self.chosen]))
-        return int(close[dsps[close].argmin()])
-
-    @property
-    def traded(self) -> tuple[int, int] | None:
-        """Twice the chosen n and half the chosen m; None if that is not on the grid or does not fit."""
-        wanted = (self.units == 2 * self.design[0]) & (2 * self.multipliers == self.design[1]) & self.fits
-        return (2 * self.design[0], self.design[1] // 2) if wanted.any() else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the die, each design with its prediction, and the chosen design, as JSON types."""
-        prediction = self.prediction
-        low, high = prediction.column("lut_share", "low"), prediction.column("lut_share", "high")
-        designs = [
-            {
-                "n": int(self.units[i]),
-                "m": int(self.multipliers[i]),
-                "nvtps": float(prediction.column("nvtps")[i]),
-                "dsp_share": float(prediction.column("dsp_share")[i]),
-                "lut_share": [float(low[i]), float(high[i])],
-                "fits": bool(self.fits[i]),
-                "on_front": bool(self.front[i]),
-            }
-            for i in range(len(self.units))
-        ]
-        return {
-            "die": dataclasses.asdict(self.die),
-            "count": self.count,
-            "chosen": designs[self.chosen],
-            "grid": designs,
-        }
 
 
 class Estimate(NamedTuple):
@@ -285,26 +210,16 @@ def choose(
     fpga = platform.device
     if not isinstance(fpga, Fpga):
         return ()
-    kinds = dict.fromkeys(fpga.dies)
 
     def throughput(die: Die, units: Indices, multipliers: Indices) -> Array:
         rates = die_rates(fpga, die, units, multipliers)
         seconds = [iteration_seconds(workload, rates, platform, given) for workload in workloads]
         return _mean(workloads, seconds, platform)
 
-    return tuple(_choose(fpga, die, partial(throughput, die), ceiling, every=every) for die in kinds)
-
-
-def _choose(
-    fpga: Fpga, die: Die, throughput: Callable[[Indices, Indices], Array], ceiling: float, *, every: bool
-) -> DieGrid:
-    space = DesignSpace.of(die, fpga.kernels, ceiling, every=every)
-    problem = design_problem(space, die, fpga.kernels, ceiling, throughput)
-    rows, objectives = space.enumerate(), problem.objectives
-    prediction, (units, multipliers) = problem.predict(rows), space.decode(rows)
-    costs, fits = objectives.costs(prediction), objectives.limits.violation(prediction) == 0
-    chosen = objectives.best(prediction)
-    return DieGrid(die, fpga.dies.count(die), units, multipliers, prediction, costs, fits, chosen)
+    return tuple(
+        DieGrid.of(die, fpga.dies.count(die), fpga.kernels, ceiling, partial(throughput, die), every=every)
+        for die in dict.fromkeys(fpga.dies)
+    )
 
 
 def _at_beta(

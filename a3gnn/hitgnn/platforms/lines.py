@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from a3gnn.hitgnn.platforms.explore import DieGrid, Exploration
+from a3gnn.hitgnn.platforms.designs import DieGrid
+from a3gnn.hitgnn.platforms.explore import Exploration
 from a3gnn.hitgnn.platforms.metadata import Fpga
 from a3gnn.pareto import spread
 from a3gnn.units import count
@@ -87,7 +88,7 @@ def _grid(grid: DieGrid, several: bool) -> Iterator[str]:
 def _cell(grid: DieGrid, at: int) -> str:
     if not grid.fits[at]:
         return "- "
-    text = f"{grid.prediction.column('nvtps')[at] / 1e6:.2f}"
+    text = f"{grid.nvtps[at] / 1e6:.2f}"
     return f"[{text}]" if at == grid.chosen else f"{text}{'*' if grid.front[at] else ' '}"
 
 
@@ -98,10 +99,10 @@ def _front(grid: DieGrid) -> Iterator[str]:
     of = "" if len(some) == len(everything) else f", {len(shown)} of {len(everything):,} designs"
     yield f"front of throughput and resources, per die{of}"
     yield f"{'n':>7}{'m':>7}{'M NVTPS':>11}{'DSPs':>9}{'LUTs':>15}"
-    order = sorted(shown, key=lambda i: -float(grid.prediction.column("nvtps")[i]))
+    order = sorted(shown, key=lambda i: -float(grid.nvtps[i]))
     for i in order:
-        traversed = grid.prediction.column("nvtps")[i] / 1e6
-        dsps = grid.prediction.column("dsp_share")[i]
+        traversed = grid.nvtps[i] / 1e6
+        dsps = grid.dsps[i]
         yield f"{grid.units[i]:>7}{grid.multipliers[i]:>7,}{traversed:>11.2f}{dsps:>9.1%}{_luts(grid, i):>15}"
 
 
@@ -166,11 +167,11 @@ def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[
 
 def _taken(grid: DieGrid, at: int) -> str:
     design = f"({grid.units[at]}, {grid.multipliers[at]:,})"
-    return f"{design} takes {grid.prediction.column('dsp_share')[at]:.1%} of DSPs, {_luts(grid, at)} of LUTs"
+    return f"{design} takes {grid.dsps[at]:.1%} of DSPs, {_luts(grid, at)} of LUTs"
 
 
 def _luts(grid: DieGrid, at: int) -> str:
-    low, high = (f"{grid.prediction.column('lut_share', bound)[at]:.0%}" for bound in ("low", "high"))
+    low, high = (f"{bound[at]:.0%}" for bound in grid.luts)
     return low if low == high else f"{low} to {high}"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import InfeasibleError, UsageError
-from a3gnn.hitgnn.platforms.designs import DesignProblem, DesignSpace, Indices, design_problem, shares
+from a3gnn.hitgnn.platforms.designs import DieGrid, Indices, design_axes, shares
 from a3gnn.hitgnn.platforms.metadata import Die, Fpga, Kernels, Platform
 from a3gnn.pareto import non_dominated
 
@@ -24,13 +24,13 @@ def kernels(u250: Platform) -> Kernels:
 
 
 @pytest.fixture(scope="module")
-def problem(die: Die, kernels: Kernels) -> DesignProblem:
+def grid(die: Die, kernels: Kernels) -> DieGrid:
     """Throughput that neither n nor m raises alone."""
 
     def throughput(units: Indices, multipliers: Indices) -> np.ndarray:
         return 1 / (1 / (100.0 * units) + 1 / multipliers)
 
-    return design_problem(DesignSpace.of(die, kernels, 0.91), die, kernels, 0.91, throughput)
+    return DieGrid.of(die, 1, kernels, 0.91, throughput)
 
 
 def test_the_coefficients_give_table_5(die: Die, kernels: Kernels) -> None:
@@ -47,63 +47,54 @@ def test_other_designs_have_a_range_of_luts(die: Die, kernels: Kernels) -> None:
 
 
 def test_the_grid_goes_as_far_as_one_kind_alone_fits(die: Die, kernels: Kernels) -> None:
-    space = DesignSpace.of(die, kernels, 0.91)
-    assert space.units == (1, 2, 4)
-    assert space.multipliers == tuple(2**k for k in range(10))
-    whole = DesignSpace.of(die, kernels, 0.91, every=True)
-    assert whole.multipliers == tuple(range(1, 560))
-    assert set(space.units) <= set(whole.units)
+    units, multipliers = design_axes(die, kernels, 0.91)
+    assert units.tolist() == [1, 2, 4]
+    assert multipliers.tolist() == [2**k for k in range(10)]
+    every_unit, every_multiplier = design_axes(die, kernels, 0.91, every=True)
+    assert every_multiplier.tolist() == list(range(1, 560))
+    assert set(units.tolist()) <= set(every_unit.tolist())
 
 
-def test_rows_of_the_space(problem: DesignProblem) -> None:
-    space = problem.space
-    rows = space.enumerate()
-    assert len(rows) == space.num_distinct == 30
-    assert len(np.unique(rows, axis=0)) == 30
-    pairs = list(zip(*(values.tolist() for values in space.decode(rows)), strict=True))
+def test_rows_of_the_grid(grid: DieGrid) -> None:
+    pairs = list(zip(grid.units.tolist(), grid.multipliers.tolist(), strict=True))
+    assert len(pairs) == len(set(pairs)) == 30
     assert pairs == sorted(pairs)
 
 
-def test_the_front_of_a_grid_trades_throughput_for_resources(problem: DesignProblem) -> None:
-    prediction = problem.predict(problem.space.enumerate())
-    fits = problem.objectives.limits.violation(prediction) == 0
-    front = problem.objectives.costs(prediction)[fits]
+def test_the_front_of_a_grid_trades_throughput_for_resources(grid: DieGrid) -> None:
+    front = grid.costs[grid.fits]
     front = front[non_dominated(front)]
-    assert 3 < len(front) < fits.sum() < len(prediction)
+    assert 3 < len(front) == grid.front.sum() < grid.fits.sum() < len(grid.nvtps)
 
 
 def test_of_equal_designs_the_one_with_fewer_dsps_is_best(die: Die, kernels: Kernels) -> None:
     def throughput(units: Indices, multipliers: Indices) -> np.ndarray:
         return np.minimum(multipliers, 8).astype(np.float64)
 
-    problem = design_problem(DesignSpace.of(die, kernels, 0.91), die, kernels, 0.91, throughput)
-    rows = problem.space.enumerate()
-    best = rows[problem.objectives.best(problem.predict(rows))]
-    assert [int(one[0]) for one in problem.space.decode(best[None])] == [1, 8]
+    assert DieGrid.of(die, 1, kernels, 0.91, throughput).design == (1, 8)
 
 
 @pytest.mark.parametrize("ceiling", [0, -0.5, 1.01, float("nan")])
 def test_a_ceiling_is_a_share(ceiling: float, die: Die, kernels: Kernels) -> None:
     with pytest.raises(UsageError, match=r"ceiling must be a share of each resource in \(0, 1\]"):
-        DesignSpace.of(die, kernels, ceiling)
+        design_axes(die, kernels, ceiling)
 
 
 @pytest.mark.parametrize("dsps_per_unit", [0.1, 1e-9])
 def test_a_grid_of_too_many_designs_is_said(dsps_per_unit: float, die: Die) -> None:
     small = Kernels("mine", 1, 1, dsps_per_unit, ((1e-6, 1e-6, 0),))
     with pytest.raises(UsageError, match=r"every=True tries at most 200,000 designs of a die.*leave out every to try"):
-        DesignSpace.of(die, small, 0.91, every=True)
-    assert DesignSpace.of(die, small, 0.91).num_distinct < 1000
+        design_axes(die, small, 0.91, every=True)
+    units, multipliers = design_axes(die, small, 0.91)
+    assert len(units) * len(multipliers) < 1000
 
 
 def test_a_die_without_room_is_said(kernels: Kernels) -> None:
     with pytest.raises(InfeasibleError, match="needs n >= 1"):
-        DesignSpace.of(Die(100, 10_000, 1e9), kernels, 0.91)
+        design_axes(Die(100, 10_000, 1e9), kernels, 0.91)
 
 
 def test_a_die_with_room_for_either_alone_is_said(kernels: Kernels) -> None:
     die = Die(113, 1_000_000, 1e9)  # 112 for a unit, 5 for a multiplier
-    space = DesignSpace.of(die, kernels, 1.0)
-    problem = design_problem(space, die, kernels, 1.0, lambda units, multipliers: np.ones(len(units)))
     with pytest.raises(InfeasibleError, match="the smallest takes 104%"):
-        problem.objectives.best(problem.predict(space.enumerate()))
+        DieGrid.of(die, 1, kernels, 1.0, lambda units, multipliers: np.ones(len(units)))

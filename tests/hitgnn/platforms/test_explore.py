@@ -22,7 +22,7 @@ def nvtps_of(found: Exploration, n: int, m: int) -> float:
     grid = found.grids[0]
     at = ((grid.units == n) & (grid.multipliers == m)).nonzero()[0]
     assert len(at) == 1
-    return float(grid.prediction.column("nvtps")[at[0]])
+    return float(grid.nvtps[at[0]])
 
 
 def test_the_papers_choice(u250: Platform, workloads: tuple[Workload, ...]) -> None:
@@ -106,7 +106,7 @@ def test_dies_that_differ_have_designs_that_differ(workloads: tuple[Workload, ..
     assert isinstance(u200.device, Fpga)
     assert [grid.die for grid in found.grids] == list(dict.fromkeys(u200.device.dies))
     assert len({grid.design for grid in found.grids}) > 1
-    slowest = min(float(grid.prediction.column("nvtps")[grid.chosen]) for grid in found.grids)
+    slowest = min(float(grid.nvtps[grid.chosen]) for grid in found.grids)
     assert found.nvtps <= slowest
 
 
