@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import sqlalchemy as sa
@@ -21,9 +20,8 @@ from a3gnn.profiling.store.database import ROWS
 from a3gnn.profiling.store.provenance import Holding, holdings
 from a3gnn.service.graphs.examiner import Examiner
 from a3gnn.service.graphs.shelf import GraphShelf, KnownGraph
-from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.http.problems import ProblemDetails, Turns
 from a3gnn.service.http.sessions import Sessions
-from a3gnn.service.http.turns import Turns
 from a3gnn.service.jobs.database import open_service_database
 from a3gnn.service.jobs.home import EventLog, Home, JobFolder, LogLine
 from a3gnn.service.jobs.job import Job, JobKind
@@ -69,9 +67,7 @@ class Service:
         self.worker.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.leave()
         self.worker.close()
         self._engine.dispose()

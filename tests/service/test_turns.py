@@ -6,8 +6,7 @@ from itertools import islice
 
 import pytest
 
-from a3gnn.service.http.problems import ProblemDetails
-from a3gnn.service.http.turns import Turns
+from a3gnn.service.http.problems import ProblemDetails, Turns
 
 
 def test_few_are_let_in_and_few_wait() -> None:

@@ -21,8 +21,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.synthetic_recipe import Recipe
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.graphs.examiner import Examiner
-from a3gnn.service.http.problems import ProblemDetails, conflict, not_found
-from a3gnn.service.http.turns import Turns
+from a3gnn.service.http.problems import ProblemDetails, Turns, conflict, not_found
 from a3gnn.service.jobs.database import GRAPHS, JOBS, inserted_id, number_in
 from a3gnn.service.jobs.home import Home
 from a3gnn.service.settings import ServiceSettings

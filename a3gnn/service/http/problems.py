@@ -1,10 +1,12 @@
-"""Errors as users see them: problem+json (RFC 9457), with the rule, the value and the remedy."""
+"""Errors as users see them: problem+json (RFC 9457), with the rule, the value and the remedy; and whose turn it is."""
 
 from __future__ import annotations
 
 import errno
 import http
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from a3gnn.addresses import without_password
@@ -136,3 +138,38 @@ def no_room(what: str) -> ProblemDetails:
         f"the disk has no room left for {what}, so nothing was changed; free space on the server's disk, or remove "
         "studies and graphs for good that are no longer needed",
     )
+
+
+class Turns:
+    """Runs at most `at_once` requests; `waiting` more may wait, and all others are refused.
+
+    A waiting request holds one of the server's 40 threads. The three kinds of work together leave half of them.
+
+    Args:
+        what: The work, for the message, such as "look at graphs".
+        at_once: Most requests that do the work.
+        waiting: Most requests that wait.
+    """
+
+    def __init__(self, what: str, at_once: int = 1, waiting: int = 6) -> None:
+        self._what, self._at_once, self._waiting = what, at_once, waiting
+        self._places = threading.BoundedSemaphore(at_once + waiting)
+        self._turns = threading.BoundedSemaphore(at_once)
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Waits for a turn, which lasts as long as the context.
+
+        Raises:
+            ProblemDetails: Too many requests wait already.
+        """
+        if not self._places.acquire(blocking=False):
+            raise busy(
+                f"the server takes at most {self._at_once + self._waiting} requests at a time to {self._what}, of "
+                f"which {self._waiting} wait"
+            )
+        try:
+            with self._turns:
+                yield
+        finally:
+            self._places.release()

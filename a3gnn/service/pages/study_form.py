@@ -30,21 +30,32 @@ class Field(NamedTuple):
         name: Its name in the order.
         label: Its label.
         help: A sentence below it.
-        value: Its value in an empty form.
         options: For a choice, values and texts.
         unit: Its unit.
         units: For a number with a choice of units, their values and texts; the first is the default.
-        inputmode: The keyboard of phones: text, numeric or decimal.
     """
 
     name: str
     label: str
     help: str = ""
-    value: str = ""
     options: tuple[tuple[str, str], ...] = ()
     unit: str = ""
     units: tuple[tuple[str, str], ...] = ()
-    inputmode: str = "text"
+
+    @property
+    def value(self) -> str:
+        """Its value in an empty form: the order's default, without the first of its units."""
+        default = StudyOrder.model_fields[self.name].default
+        if isinstance(default, bool):
+            return "yes" if default else "no"
+        text = "" if default in (None, {}) else f"{default:g}" if isinstance(default, float) else str(default)
+        return text.removesuffix(self.units[0][0]) if self.units else text
+
+    @property
+    def inputmode(self) -> str:
+        """The keyboard of phones: text, numeric or decimal."""
+        kind = float if self.units else _TYPES.get(self.name)
+        return "decimal" if kind is float else "numeric" if kind is int else "text"
 
 
 class Group(NamedTuple):
@@ -60,129 +71,84 @@ def _same(*names: str) -> tuple[tuple[str, str], ...]:
 
 
 _SIZES = (("GiB", "GiB"), ("MiB", "MiB"))
-_GOAL = Group(
-    "Goal",
-    (
-        Field(
-            "priority",
-            "Priority",
-            "Goal among the configurations that keep the limits.",
-            "time",
-            (
-                ("time", "time: reaches the target accuracy soonest"),
-                ("throughput", "throughput: the most epochs per second"),
-                ("memory", "memory: the least memory"),
-                ("accuracy", "accuracy: the best validation accuracy in the baseline's time"),
-                ("balanced", "balanced: speed, memory and accuracy count equally"),
-            ),
-        ),
-        Field(
-            "max_accuracy_drop",
-            "Accuracy drop",
-            "Most points of validation accuracy below the baseline.",
-            "0.5",
-            unit="points",
-            inputmode="decimal",
-        ),
+_PRIORITIES = (
+    ("time", "time: reaches the target accuracy soonest"),
+    ("throughput", "throughput: the most epochs per second"),
+    ("memory", "memory: the least memory"),
+    ("accuracy", "accuracy: the best validation accuracy in the baseline's time"),
+    ("balanced", "balanced: speed, memory and accuracy count equally"),
+)
+_BUDGETS = (("min", "minutes"), ("h", "hours"), ("trials", "trials"))
+_METRICS = ((AUTO, "auto: fits the labels"), *METRIC_LABELS.items())
+_GOAL = (
+    Field("priority", "Priority", "Goal among the configurations that keep the limits.", _PRIORITIES),
+    Field(
+        "max_accuracy_drop", "Accuracy drop", "Most points of validation accuracy below the baseline.", unit="points"
     ),
 )
-_LIMITS = Group(
-    "Limits",
-    (
-        Field(
-            "budget",
-            "Budget",
-            "Time for all trials, or their number. The verification takes up to a few minutes more.",
-            "5",
-            units=(("min", "minutes"), ("h", "hours"), ("trials", "trials")),
-            inputmode="decimal",
-        ),
-        Field(
-            "memory_limit",
-            "Memory limit",
-            "On GPU memory if there is a GPU, else on host memory. Empty sets no limit.",
-            units=(*_SIZES, ("baseline", "as the baseline")),
-            inputmode="decimal",
-        ),
-        Field(
-            "host_memory_limit",
-            "Host memory limit",
-            "On a machine with a GPU. Empty sets no limit.",
-            units=_SIZES,
-            inputmode="decimal",
-        ),
+_LIMITS = (
+    Field(
+        "budget",
+        "Budget",
+        "Time for all trials, or their number. The verification takes up to a few minutes more.",
+        units=_BUDGETS,
+    ),
+    Field(
+        "memory_limit",
+        "Memory limit",
+        "On GPU memory if there is a GPU, else on host memory. Empty sets no limit.",
+        units=(*_SIZES, ("baseline", "as the baseline")),
+    ),
+    Field("host_memory_limit", "Host memory limit", "On a machine with a GPU. Empty sets no limit.", units=_SIZES),
+)
+_MODEL = (
+    Field("model", "Model", "Model to train.", _same(*MODELS)),
+    Field("hidden", "Hidden units", "Width of each hidden layer.", unit="units"),
+    Field(
+        "fanouts",
+        "Fanouts",
+        "Sampled neighbors per layer, from the seeds outward: 25, 10. -1 takes all. Empty takes the usual ones.",
+    ),
+    Field("layers", "Layers", "Empty: as many as fanouts."),
+    Field("heads", "Attention heads", "Of gat, gatv2 and transformer."),
+    Field("dropout", "Dropout", "Probability of dropping an activation."),
+    Field("norm", "Normalization", "Between layers.", _same(*NORMS)),
+    Field("residual", "Residual connections", "", _same("no", "yes")),
+)
+_TRAINING = (
+    Field("metric", "Metric", "Judges validation and test nodes.", _METRICS),
+    Field("loss", "Loss", "Of numeric labels.", _same(*LOSSES)),
+    Field("class_weights", "Class weights", "Balanced: rare classes count more.", _same("none", "balanced")),
+    Field("lr", "Learning rate", "Of Adam."),
+    Field("weight_decay", "Weight decay", "L2 penalty of Adam."),
+    Field(
+        "lr_schedule",
+        "Schedule of the learning rate",
+        "How it changes over the epochs.",
+        _same("constant", "linear", "cosine"),
+    ),
+    Field("lr_epochs", "Epochs of the schedule", "For linear and cosine.", unit="epochs"),
+    Field("accuracy_epochs", "Epochs of the baseline", "Empty: until its accuracy stops improving.", unit="epochs"),
+    Field(
+        "target_accuracy",
+        "Target",
+        "Validation accuracy to reach, such as 0.87. Empty: the baseline's, less the accuracy drop.",
     ),
 )
-_MODEL = Group(
-    "Model",
-    (
-        Field("model", "Model", "Model to train.", MODELS[0], _same(*MODELS)),
-        Field("hidden", "Hidden units", "Width of each hidden layer.", "256", unit="units", inputmode="numeric"),
-        Field(
-            "fanouts",
-            "Fanouts",
-            "Sampled neighbors per layer, from the seeds outward: 25, 10. -1 takes all. Empty takes the usual ones.",
-        ),
-        Field("layers", "Layers", "Empty: as many as fanouts.", inputmode="numeric"),
-        Field("heads", "Attention heads", "Of gat, gatv2 and transformer.", "4", inputmode="numeric"),
-        Field("dropout", "Dropout", "Probability of dropping an activation.", "0.5", inputmode="decimal"),
-        Field("norm", "Normalization", "Between layers.", "none", _same(*NORMS)),
-        Field("residual", "Residual connections", "", "no", (("no", "no"), ("yes", "yes"))),
-    ),
-    folded=True,
+_SEARCH = (
+    Field("engine", "Engine", "Chooses the trials.", _same(*ENGINES)),
+    Field("seed", "Seed", "Decides every random choice."),
+    Field("fix", "Fixed knobs", "Such as batch_size=512, cache_bytes=4MiB."),
+    Field("ranges", "Restricted knobs", "Such as batch_size=256:4096."),
 )
-_TRAINING = Group(
-    "Training",
-    (
-        Field(
-            "metric",
-            "Metric",
-            "Judges validation and test nodes.",
-            AUTO,
-            ((AUTO, "auto: fits the labels"), *METRIC_LABELS.items()),
-        ),
-        Field("loss", "Loss", "Of numeric labels.", "mse", _same(*LOSSES)),
-        Field(
-            "class_weights", "Class weights", "Balanced: rare classes count more.", "none", _same("none", "balanced")
-        ),
-        Field("lr", "Learning rate", "Of Adam.", "0.003", inputmode="decimal"),
-        Field("weight_decay", "Weight decay", "L2 penalty of Adam.", "0", inputmode="decimal"),
-        Field(
-            "lr_schedule",
-            "Schedule of the learning rate",
-            "How it changes over the epochs.",
-            "constant",
-            _same("constant", "linear", "cosine"),
-        ),
-        Field("lr_epochs", "Epochs of the schedule", "For linear and cosine.", unit="epochs", inputmode="numeric"),
-        Field(
-            "accuracy_epochs",
-            "Epochs of the baseline",
-            "Empty: until its accuracy stops improving.",
-            unit="epochs",
-            inputmode="numeric",
-        ),
-        Field(
-            "target_accuracy",
-            "Target",
-            "Validation accuracy to reach, such as 0.87. Empty: the baseline's, less the accuracy drop.",
-            inputmode="decimal",
-        ),
-    ),
-    folded=True,
+GROUPS = (
+    Group("Goal", _GOAL),
+    Group("Limits", _LIMITS),
+    Group("Model", _MODEL, folded=True),
+    Group("Training", _TRAINING, folded=True),
+    Group("Search", _SEARCH, folded=True),
+    Group("Study", (Field("name", "Name", "Name of the study. Default: the graph's name."),)),
 )
-_SEARCH = Group(
-    "Search",
-    (
-        Field("engine", "Engine", "Chooses the trials.", ENGINES[0], _same(*ENGINES)),
-        Field("seed", "Seed", "Decides every random choice.", "0", inputmode="numeric"),
-        Field("fix", "Fixed knobs", "Such as batch_size=512, cache_bytes=4MiB."),
-        Field("ranges", "Restricted knobs", "Such as batch_size=256:4096."),
-    ),
-    folded=True,
-)
-_NAME = Group("Study", (Field("name", "Name", "Name of the study. Default: the graph's name."),))
-GROUPS = (_GOAL, _LIMITS, _MODEL, _TRAINING, _SEARCH, _NAME)
 FIELDS = {field.name: field for group in GROUPS for field in group.fields}
 #: Names in errors that are fields under another name.
 _OTHER_NAMES = {"fixed": "fix", **{field: name for name, field in NUMBER_OPTIONS.items() if field != name}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -173,21 +174,16 @@ def training_view(folder: JobFolder) -> dict[str, Any]:
         the seconds promised to it as median, low and high, and the seconds it took), or None; metric (label, unit and
         whether larger is better); and figures, the rows of the table.
     """
-    promise = promise_of(folder)
-    result = _result(folder)
-    epochs = _epochs(folder)
-    metric = _metric(promise, result)
-    setup_s = _setup_s(promise, result, epochs)
-    curve = _curve(epochs, setup_s, result)
-    target = _target(promise, result, curve, metric)
+    training = _Training(folder)
+    metric, result = training.metric, training.result
     return {
-        "epochs": len(epochs),
+        "epochs": len(training.epochs),
         "metric": {"label": metric.label, "unit": metric.unit, "larger": metric.larger_is_better},
-        "curve": _shown(curve, metric),
-        "promised": [] if promise is None else _shown(_promised_curve(promise), metric),
-        "target": target,
+        "curve": _shown(training.curve, metric),
+        "promised": _shown(training.promised_curve(), metric),
+        "target": training.target,
         "ended": None if result is None else result["ended"],
-        "figures": [row._asdict() for row in _figures(promise, result, epochs, curve, metric, target)],
+        "figures": [row._asdict() for row in training.figures()],
     }
 
 
@@ -200,139 +196,126 @@ def promise_of(folder: JobFolder) -> TunedConfig | None:
         return None
 
 
-def _result(folder: JobFolder) -> dict[str, Any] | None:
-    path = folder.run / "result.json"
+def _read(name: str, path: Path, parse: Callable[[bytes], Any]) -> Any:
+    """Returns the parsed file; None if there is none, or if it is being written."""
     try:
-        found: dict[str, Any] = _kept.get("result", path, lambda: json.loads(path.read_bytes()))
+        return _kept.get(name, path, lambda: parse(path.read_bytes()))
     except (FileNotFoundError, ValueError):
         return None
-    return found
 
 
-def _epochs(folder: JobFolder) -> list[dict[str, Any]]:
-    """Returns the finished epochs, as metrics.jsonl has them."""
-    path = folder.run / "metrics.jsonl"
-
-    def read() -> list[dict[str, Any]]:
-        lines = path.read_bytes().split(b"\n")[:-1]  # without one that is being written
-        return [json.loads(line) for line in lines]
-
-    try:
-        return _kept.get("epochs", path, read)
-    except (FileNotFoundError, ValueError):
-        return []
+def _epochs(content: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in content.split(b"\n")[:-1]]  # without one that is being written
 
 
-def _metric(promise: TunedConfig | None, result: dict[str, Any] | None) -> Metric:
-    if result is not None:
-        return Metric(**result["metric"])
-    return ACCURACY if promise is None else promise.limits.metric
+class _Training:
+    """What is known of a training: what the study promised, the finished epochs, and the result once it has ended."""
 
+    def __init__(self, folder: JobFolder) -> None:
+        self.promise = promise_of(folder)
+        self.measured = None if self.promise is None else self.promise.measured
+        self.result: dict[str, Any] | None = _read("result", folder.run / "result.json", json.loads)
+        self.epochs: list[dict[str, Any]] = _read("epochs", folder.run / "metrics.jsonl", _epochs) or []
+        self.metric = ACCURACY if self.promise is None else self.promise.limits.metric
+        if self.result is not None:
+            self.metric = Metric(**self.result["metric"])
+        self.curve = self._curve()
+        self.target = self._target()
 
-def _setup_s(promise: TunedConfig | None, result: dict[str, Any] | None, epochs: list[dict[str, Any]]) -> float:
-    """Returns the seconds of set-up: the training's once it has ended with an epoch, else those that were promised."""
-    if result is not None and result["ended"] != "target":
-        return max(0.0, float(result["train_seconds"]) - sum(float(epoch["train_s"]) for epoch in epochs))
-    return 0.0 if promise is None or promise.measured is None else promise.measured.pace.setup_s
+    def _of_result(self, name: str) -> Any:
+        return None if self.result is None else self.result[name]
 
+    def _promised(self, name: str) -> Any:
+        return None if self.measured is None else getattr(self.measured, name)
 
-def _curve(epochs: list[dict[str, Any]], setup_s: float, result: dict[str, Any] | None) -> list[tuple[float, float]]:
-    """Returns seconds of training, set-up included, and validation quality after each epoch and at the end."""
-    found, seconds = [], setup_s
-    for epoch in epochs:
-        seconds += epoch["train_s"]
-        found.append((seconds, float(epoch["val_accuracy"])))
-    if result is not None and result["ended"] == "target":
-        found.append((result["train_seconds"], result["val_accuracy"]))
-    return sorted(found)
+    def _curve(self) -> list[tuple[float, float]]:
+        """Returns seconds of training, set-up included, and validation quality after each epoch and at the end.
 
+        The set-up is the training's once it has ended with an epoch, else the one that was promised.
+        """
+        seconds = 0.0 if self.measured is None else self.measured.pace.setup_s
+        if self.result is not None and self.result["ended"] != "target":
+            seconds = max(0.0, float(self.result["train_seconds"]) - sum(float(one["train_s"]) for one in self.epochs))
+        found = []
+        for epoch in self.epochs:
+            seconds += epoch["train_s"]
+            found.append((seconds, float(epoch["val_accuracy"])))
+        if self.result is not None and self.result["ended"] == "target":
+            found.append((self.result["train_seconds"], self.result["val_accuracy"]))
+        return sorted(found)
 
-def _promised_curve(promise: TunedConfig) -> list[tuple[float, float]]:
-    """Returns seconds and quality of the study's own trial of the choice."""
-    measured = promise.measured
-    if measured is None or measured.curve is None:
-        return []
-    seconds = map(measured.pace.seconds, measured.curve.batches)
-    return list(zip(seconds, measured.curve.val_accuracy, strict=True))
+    def promised_curve(self) -> list[tuple[float, float]]:
+        """Returns seconds and quality of the study's own trial of the choice."""
+        if self.measured is None or self.measured.curve is None:
+            return []
+        seconds = map(self.measured.pace.seconds, self.measured.curve.batches)
+        return list(zip(seconds, self.measured.curve.val_accuracy, strict=True))
+
+    def _target(self) -> dict[str, Any] | None:
+        promise, result = self.promise, self.result
+        target = promise.target_accuracy if result is None and promise else (result or {}).get("target_accuracy")
+        if target is None:
+            return None
+        seconds = None if promise is None else promise.seconds_to_accuracy
+        return {
+            "value": self.metric.number(target),
+            "shown": self.metric.show(target),
+            "promised_s": None if seconds is None else [seconds[name] for name in ("median", "low", "high")],
+            "reached_s": self._seconds_to(target),
+        }
+
+    def _seconds_to(self, target: float) -> Any:
+        """Returns the seconds to the target: the result's, or the end of the first epoch that kept it so far."""
+        if self.result is not None:
+            return self.result["seconds_to_accuracy"]
+        counts, qualities = range(1, len(self.curve) + 1), (quality for _, quality in self.curve)
+        place = LearningCurve(tuple(counts), tuple(qualities), CurveEnd.BUDGET).place_reaching(target)
+        return None if place is None else self.curve[place][0]
+
+    def figures(self) -> Iterator[Figure]:
+        """Yields the rows of the table."""
+        metric, result = self.metric, self.result
+        if self.target is not None:
+            yield _seconds_row(self.target, result is not None)
+        val_accuracy, test_accuracy = self._promised_quality()
+        best = max((quality for _, quality in self.curve), default=None)
+        yield Figure(
+            f"validation {metric.label}",
+            shown(val_accuracy, metric.show),
+            shown(best if result is None else result["val_accuracy"], metric.show),
+            "the best so far" if result is None and best is not None else "",
+        )
+        reached = self._of_result("test_accuracy")
+        yield Figure(f"test {metric.label}", shown(test_accuracy, metric.show), shown(reached, metric.show))
+        trained = None if self.promise is None else self.promise.trained
+        spent = self.curve[-1][0] if self.curve else None
+        yield Figure(
+            "time of training",
+            shown(None if trained is None else trained.seconds, format_seconds),
+            shown(spent if result is None else result["train_seconds"], format_seconds),
+            "" if result is None else count(len(self.epochs), "epoch"),
+        )
+        speeds = sorted(epoch["epochs_per_s"] for epoch in self.epochs)
+        speed = speeds[len(speeds) // 2] if result is None and speeds else self._of_result("throughput_epochs_per_s")
+        before = self._promised("throughput_epochs_per_s")
+        yield Figure("epochs per second", shown(before, show_speed), shown(speed, show_speed), _over(speed, before))
+        name = "peak_device_bytes" if self._promised("peak_device_bytes") else "peak_host_bytes"
+        most, took = self._promised(name), self._of_result(name)
+        yield Figure("peak memory", shown(most, format_size), shown(took, format_size), _over(took, most))
+
+    def _promised_quality(self) -> tuple[float | None, float | None]:
+        """Returns the choice's validation and test quality: trained to the end, or else as far as its trial went."""
+        final = ((self.promise and self.promise.final) or {}).get("other")
+        if final is not None:
+            return final["val_accuracy"], final["test_accuracy"]
+        if self.measured is None or self.measured.curve is None:
+            return None, None
+        return max(self.measured.curve.val_accuracy, default=None), self.measured.test_accuracy
 
 
 def _shown(points: list[tuple[float, float]], metric: Metric) -> list[tuple[float, float]]:
     """Returns the points with the shown metric."""
     return [(round(seconds, 4), round(metric.number(quality), 6)) for seconds, quality in points]
-
-
-def _target(
-    promise: TunedConfig | None, result: dict[str, Any] | None, curve: list[tuple[float, float]], metric: Metric
-) -> dict[str, Any] | None:
-    target = (
-        promise.target_accuracy if result is None and promise is not None else (result or {}).get("target_accuracy")
-    )
-    if target is None:
-        return None
-    seconds = None if promise is None else promise.seconds_to_accuracy
-    return {
-        "value": metric.number(target),
-        "shown": metric.show(target),
-        "promised_s": None if seconds is None else [seconds[name] for name in ("median", "low", "high")],
-        "reached_s": _seconds_to(target, result, curve),
-    }
-
-
-def _seconds_to(target: float, result: dict[str, Any] | None, curve: list[tuple[float, float]]) -> float | None:
-    """Returns the seconds to the target: as the result has them, or the end of the first epoch that kept it so far."""
-    if result is not None:
-        found: float | None = result["seconds_to_accuracy"]
-        return found
-    epochs = LearningCurve(tuple(range(1, len(curve) + 1)), tuple(quality for _, quality in curve), CurveEnd.BUDGET)
-    place = epochs.place_reaching(target)
-    return None if place is None else curve[place][0]
-
-
-def _figures(
-    promise: TunedConfig | None,
-    result: dict[str, Any] | None,
-    epochs: list[dict[str, Any]],
-    curve: list[tuple[float, float]],
-    metric: Metric,
-    target: dict[str, Any] | None,
-) -> Iterator[Figure]:
-    if target is not None:
-        yield _seconds_row(target, result is not None)
-    val_accuracy, test_accuracy = _promised_quality(promise)
-    best = max((quality for _, quality in curve), default=None)
-    yield Figure(
-        f"validation {metric.label}",
-        shown(val_accuracy, metric.show),
-        shown(best if result is None else result["val_accuracy"], metric.show),
-        "the best so far" if result is None and best is not None else "",
-    )
-    yield Figure(
-        f"test {metric.label}",
-        shown(test_accuracy, metric.show),
-        shown(None if result is None else result["test_accuracy"], metric.show),
-    )
-    trained = None if promise is None else promise.trained
-    spent = curve[-1][0] if curve else None
-    yield Figure(
-        "time of training",
-        shown(None if trained is None else trained.seconds, format_seconds),
-        shown(spent if result is None else result["train_seconds"], format_seconds),
-        "" if result is None else f"{count(len(epochs), 'epoch')}",
-    )
-    yield from _measured(promise, result, epochs)
-
-
-def _promised_quality(promise: TunedConfig | None) -> tuple[float | None, float | None]:
-    """Returns the choice's validation and test quality: trained to the end, or else as far as its trial went."""
-    if promise is None:
-        return None, None
-    final = (promise.final or {}).get("other")
-    if final is not None:
-        return final["val_accuracy"], final["test_accuracy"]
-    measured = promise.measured
-    if measured is None or measured.curve is None:
-        return None, None
-    return max(measured.curve.val_accuracy, default=None), measured.test_accuracy
 
 
 def _seconds_row(target: dict[str, Any], has_ended: bool) -> Figure:
@@ -351,25 +334,6 @@ def _seconds_row(target: dict[str, Any], has_ended: bool) -> Figure:
         note,
         between,
     )
-
-
-def _measured(
-    promise: TunedConfig | None, result: dict[str, Any] | None, epochs: list[dict[str, Any]]
-) -> Iterator[Figure]:
-    """Yields speed and memory, beside what the study measured."""
-    before = None if promise is None else promise.measured
-    speeds = sorted(epoch["epochs_per_s"] for epoch in epochs)
-    speed = result["throughput_epochs_per_s"] if result is not None else speeds[len(speeds) // 2] if speeds else None
-    yield Figure(
-        "epochs per second",
-        shown(None if before is None else before.throughput_epochs_per_s, show_speed),
-        shown(speed, show_speed),
-        _over(speed, None if before is None else before.throughput_epochs_per_s),
-    )
-    name = "peak_device_bytes" if before is not None and before.peak_device_bytes else "peak_host_bytes"
-    most = None if before is None else getattr(before, name)
-    took = None if result is None else result[name]
-    yield Figure("peak memory", shown(most, format_size), shown(took, format_size), _over(took, most))
 
 
 def _over(found: float | None, before: float | None) -> str:

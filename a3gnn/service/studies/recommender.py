@@ -13,8 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 from a3gnn.process.child import as_program, described_status, end, take_stdout
-from a3gnn.service.http.problems import ProblemDetails, leaving
-from a3gnn.service.http.turns import Turns
+from a3gnn.service.http.problems import ProblemDetails, Turns, leaving
 from a3gnn.service.jobs.home import Places
 from a3gnn.threads import wait_policy
 from a3gnn.tuning.study.budget import LOOK_S
