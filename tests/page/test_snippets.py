@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from a3gnn.page.html import read_part
-from a3gnn.page.snippets import PICK
+from a3gnn.page.html import PICK, read_part
 from a3gnn.service.client import RemoteStudy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick

@@ -27,7 +27,7 @@ from a3gnn.tuning import recommend as module
 from a3gnn.tuning.beliefs import kept_surrogate
 from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.beliefs.recommendation import Interval, Recommendation
-from a3gnn.tuning.engines.simplified import WORTH
+from a3gnn.tuning.engines.predicted_best import WORTH
 from a3gnn.tuning.recommend import recommend
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from a3gnn.tuning.beliefs.beliefs import Belief
-from a3gnn.tuning.engines.acquisition import log_gain, log_improvement, log_value
+from a3gnn.tuning.engines.improvement import log_gain, log_improvement, log_value
 
 
 def one(mean: float, deviation: float, best: float) -> float:

@@ -5,7 +5,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.engines.simplified import Judged, simplified
+from a3gnn.tuning.engines.predicted_best import Judged, simplified
 
 SPACE = SearchSpace.from_dict({"batch_size": (256, 1024, 4096), "cache_bytes": (0, 2**20)})
 TURNED = TrainConfig(
