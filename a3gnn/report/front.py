@@ -379,9 +379,9 @@ def _title(front: Front) -> str:
     return f"Pareto front ({_MARK}): {best} of {len(front.rows)} measured configurations ({kind}{limit})"
 
 
-def front_html(front: Front, everything: bool = False) -> str:
+def front_html(front: Front) -> str:
     """Returns the table of `front_cells` as HTML; rows that break a limit are pale."""
-    cells = front_cells(front, everything)
+    cells = front_cells(front)
     rows = [
         (" ".join(filter(None, (_MARK * best, row[0]))), *row[1:])
         for row, best in zip(cells.rows, cells.on_front, strict=True)

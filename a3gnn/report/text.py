@@ -81,20 +81,6 @@ def show_value(knob: Knob, value: Any, task: Task | None = None) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def printed_as(knob: Knob) -> str:
-    """Returns how lines print a knob that differs from the baseline: `batch N`, or the words of each other choice."""
-    choices = knob.domain.choices if isinstance(knob.domain, OneOf) else ()
-    others = [choice for choice in choices if choice != knob.default]
-    if choices and "{}" in knob.show.words:
-        texts = [describe_knob(knob, one) for one in others] if knob.show.names or len(others) == 1 else ["NAME"]
-        if texts == ["NAME"]:
-            texts = [knob.show.words.format("NAME")]
-    else:
-        number = "SIZE" if isinstance(knob.domain, Size) else "N"
-        texts = [knob.show.words.replace("{:g}", number).replace("{}", number)]
-    return ", ".join(text.strip() for text in texts)
-
-
 def _has_words(knob: Knob) -> bool:
     """Whether the knob's words say more than its name and value."""
     return bool(knob.show.names) or "{:g}" in knob.show.words
@@ -120,10 +106,10 @@ def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> l
     )
 
 
-def configuration(label: str, config: TrainConfig, width: int = WIDTH) -> Iterator[str]:
+def configuration(label: str, config: TrainConfig) -> Iterator[str]:
     """Yields `config` in words after its `label`."""
     indent = max(13, len(label) + 2)
-    yield from wrapped(describe_config(config), f"{label:<{indent}}", " " * indent, width)
+    yield from wrapped(describe_config(config), f"{label:<{indent}}", " " * indent)
 
 
 def row(label: str, *cells: str) -> str:

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,14 +92,6 @@ class ModelCard:
     def to_json(self) -> str:
         """Returns the card as one JSON object."""
         return json.dumps(dataclasses.asdict(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Returns the card of `to_json`."""
-        fields = json.loads(text)
-        scores = tuple(Score(**score) for score in fields["scores"])
-        lists = {name: tuple(fields[name]) for name in ("graphs", "notes")}
-        return cls(**{**fields, **lists, "scores": scores})
 
     def to_markdown(self) -> str:
         """Returns the card as markdown: one table per split."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from a3gnn.checks import OneOf, Size
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.knobs import TASKS, Knob
-from a3gnn.report.text import changes_of, describe_config, printed_as
+from a3gnn.report.text import changes_of, describe_config, describe_knob
 from a3gnn.search_values import CACHE_SHARES, shares_of_the_rows
 from a3gnn.task import Task
 from tests.docs.pages import ROOT
@@ -33,6 +34,20 @@ def searched(knob: Knob) -> str:
     if knob.at is shares_of_the_rows:
         return f"{', '.join([*values, *(f'{share:.0%}' for share in CACHE_SHARES)])} of the rows"
     return ", ".join(values)
+
+
+def printed_as(knob: Knob) -> str:
+    """Returns how lines print a knob that differs from the baseline: `batch N`, or the words of each other choice."""
+    choices = knob.domain.choices if isinstance(knob.domain, OneOf) else ()
+    others = [choice for choice in choices if choice != knob.default]
+    if choices and "{}" in knob.show.words:
+        texts = [describe_knob(knob, one) for one in others] if knob.show.names or len(others) == 1 else ["NAME"]
+        if texts == ["NAME"]:
+            texts = [knob.show.words.format("NAME")]
+    else:
+        number = "SIZE" if isinstance(knob.domain, Size) else "N"
+        texts = [knob.show.words.replace("{:g}", number).replace("{}", number)]
+    return ", ".join(text.strip() for text in texts)
 
 
 def test_the_page_has_the_knobs_and_no_others() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS
 from a3gnn_surrogate import residual
-from a3gnn_surrogate.evaluate import CONTENDERS, SPLITS, ModelCard, _folds, _scores, evaluate, held_out
+from a3gnn_surrogate.evaluate import CONTENDERS, SPLITS, ModelCard, Score, _folds, _scores, evaluate, held_out
 from a3gnn_surrogate.surrogate import Surrogate
 
 
@@ -104,7 +105,10 @@ def test_an_unknown_split_is_refused(corpus):
 
 
 def test_the_card_survives_json_and_reads_as_markdown(card):
-    assert ModelCard.from_json(card.to_json()) == card
+    fields = json.loads(card.to_json())
+    scores = tuple(Score(**score) for score in fields.pop("scores"))
+    lists = {name: tuple(fields.pop(name)) for name in ("graphs", "notes")}
+    assert ModelCard(**fields, **lists, scores=scores) == card
     text = card.to_markdown()
     assert all(name in text for name in (*CONTENDERS, *SPLITS, "dense, road, words"))
 

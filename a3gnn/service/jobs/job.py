@@ -14,7 +14,6 @@ JobKind = Literal["study", "training"]
 #: queued: waits for its turn, or to continue. running. finished: ended by itself. stopped: ended on request, with the
 #: best so far if anything was measured. failed: `error` says why.
 Status = Literal["queued", "running", "finished", "stopped", "failed"]
-STATUSES: tuple[Status, ...] = ("queued", "running", "finished", "stopped", "failed")
 #: The argument of a study in the queue whose failed trials are to be forgotten. Its process does not get it.
 RETRY = "retry"
 #: Fields that users see as the database has them.

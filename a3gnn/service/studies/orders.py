@@ -185,18 +185,9 @@ class Question(_Order):
                 "fanouts or layers"
             )
         fanouts = tuple(self.fanouts or ()) or (Task().fanouts if self.layers is None else usual_fanouts(self.layers))
-        return Task(
-            model=self.model,
-            fanouts=fanouts,
-            norm=self.norm,  # type: ignore[arg-type]  # checked by Task
-            residual=self.residual,
-            lr_schedule=self.lr_schedule,  # type: ignore[arg-type]
-            lr_epochs=self.lr_epochs,
-            seed=self.seed,
-            class_weights=self.class_weights,  # type: ignore[arg-type]
-            loss=self.loss,  # type: ignore[arg-type]
-            **{field: getattr(self, name) for name, field in NUMBER_OPTIONS.items()},
-        )
+        same = ("model", "norm", "residual", "lr_schedule", "lr_epochs", "seed", "class_weights", "loss")
+        fields = NUMBER_OPTIONS | {name: name for name in same}
+        return Task(fanouts=fanouts, **{field: getattr(self, name) for name, field in fields.items()})
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
         """Returns the arguments of `recommend`, as JSON types, without the graph.
