@@ -204,6 +204,7 @@ def task_option(name: str, default: str | None = None) -> Callable[[F], F]:
         name: The option's name in `_TASK`.
         default: The default in words, for a command where it is not the task's; the option is None if left out.
     """
+    kind: click.ParamType[Any] | None
     kind, help = _TASK[name]
     known = AUTO if name == "metric" else getattr(Task(), NUMBER_OPTIONS.get(name, name), None)
     words = default or _DEFAULTS.get(name)

@@ -30,7 +30,8 @@ _LOW, _HIGH = np.array([0.0, -1.2, 0.0]), np.array([1.2, 0.0, 3.0])
 _SHARE_STEPS, _SAMPLING_STEPS, _THREAD_STEPS = 64, 16, 24
 #: A gain of this many times `hysteresis` needs no second measurement. Guess.
 _CLEAR = 3.0
-#: A probe must have at most this many times the best division's time, by the fit. Guess.
+#: A probe must have at most this many times the best division's time, by the fit. Without this bound, some of
+#: 100 simulated platforms still change after 15 steps (`python -m benchmarks.hybrid management`).
 _PROBED = 1.3
 
 
@@ -273,6 +274,7 @@ class _Probe(NamedTuple):
 
 #: Trainers and loading share the host's memory, and accelerators both train and sample. No fit of single stages shows
 #: how the others gain if one stage takes less. Each probe is tried once beside every new best.
+#: Without probes, 98 of 100 simulated platforms end within 5 % of the best division, in place of all.
 _PROBES = (
     _Probe("processor", 0.0),
     _Probe("processor", 0.5),

@@ -97,7 +97,9 @@ class HybridTrainer(Trainer):
                 "the sampled neighbors, and so the training; leave one of them out"
             )
         names = [device.name for device in devices]
-        self.division = controller and Adaptation(controller, assignment, names, filling(config, prefetch))
+        self.division: Adaptation | None = None
+        if controller is not None:
+            self.division = Adaptation(controller, assignment, names, filling(config, prefetch))
         self.schedule, self.watch = schedule_of(config, prefetch), Watch(names, stall_s)
         self.times: StageTimes | None = None
         self._synchronizer = Synchronizer(len(devices), self.watch)
