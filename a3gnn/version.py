@@ -7,7 +7,7 @@ PURPOSE = (
 )
 
 #: Packages that influence results.
-_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "optuna")
+_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
 def versions() -> dict[str, str]:

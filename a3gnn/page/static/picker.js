@@ -58,7 +58,7 @@ function changesOf(views, asked) {
 /** Returns `template` with its {parts}. */
 const filled = (template, parts) => template.replace(/\{(\w+)\}/g, (_, name) => parts[name]);
 
-/** Returns the code that picks the same, by language: `PICK_SNIPPETS` of a3gnn/page/html.py with its parts. */
+/** Returns the code that picks the same, by language: `PICK_SNIPPETS` of a3gnn/page/snippets.py with its parts. */
 function codeOf(views, asked) {
   const changes = Object.entries(changesOf(views, asked));
   const live = document.body.dataset.live;
