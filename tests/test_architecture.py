@@ -264,7 +264,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_measuring_and_serving_need_no_search_libraries() -> None:
     code = (
         "import importlib.util, sys\n"
-        "for name in ('xgboost', 'sklearn', 'optuna', 'gymnasium'):\n"
+        "for name in ('xgboost', 'sklearn', 'stable_baselines3', 'optuna', 'gymnasium'):\n"
         "    sys.modules[name] = None\n"
         "import a3gnn.apply.train, a3gnn.profiling.profiler, a3gnn.tuning.auto, a3gnn.cli.profile, a3gnn.cli.train\n"
         "if importlib.util.find_spec('fastapi'): import a3gnn.service.http.app\n"

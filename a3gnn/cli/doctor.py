@@ -33,6 +33,7 @@ _PACKAGES = (
     ("xgboost", "xgboost-cpu", "the surrogate", ""),
     ("sklearn", "scikit-learn", "the surrogate", ""),
     ("gymnasium", "gymnasium", "the search's environments", ""),
+    ("stable_baselines3", "stable-baselines3", "the engine ppo", ""),
     ("optuna", "optuna", "the engines nsga2 and tpe", ""),
     ("matplotlib", "matplotlib", "front.png and the notebooks", "plot"),
     ("pandas", "pandas", "fronts as DataFrames", "dataframe"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from a3gnn.prediction import Predict
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn_envs.choices import MOST_SLOTS, NUM_KNOBS, NUM_SLOTS, STARTS, WIDTHS
+from a3gnn_envs.episodes import Episodes, SingleEnv
 from a3gnn_envs.goals import LEVEL_SHARES, Goals
 from a3gnn_envs.observation import BOUND, CORRECTIONS, GOAL, Scale
 from a3gnn_envs.situation import Situation
@@ -27,7 +27,7 @@ _SAMPLES = 8
 _RESTRICTED, _NARROWED, _FIXED = 0.5, 0.3, 0.5
 
 
-class ConfigureEpisodes:
+class ConfigureEpisodes(Episodes):
     """Episodes of `ConfigureEnv`, batched: all begin and end together, and neighboring ones share a situation.
 
     Args:
@@ -40,13 +40,11 @@ class ConfigureEpisodes:
         corrections: Known corrections of the setting; None draws them.
 
     Attributes:
-        num_envs: Number of episodes.
-        np_random: The generator of all random draws.
-        observation_space: The space of one episode's observation.
-        action_space: The space of one episode's action.
         masks: The slots that each episode may choose from, bool, shape (num_envs, n_slots).
         chosen: The slots that are chosen so far, int64, shape (num_envs, n_knobs).
     """
+
+    action_space: spaces.Discrete
 
     def __init__(
         self,
@@ -58,7 +56,7 @@ class ConfigureEpisodes:
         doubt: float | None = None,
         corrections: Sequence[float] | None = None,
     ) -> None:
-        self.num_envs, self.np_random = num_envs, np.random.default_rng()
+        super().__init__(num_envs)
         self.situations = list(situations)
         self._scaled = [scale.scaled(one.features) for one in self.situations]
         self._objectives, self._doubt, self._corrections = objectives, doubt, corrections
@@ -148,7 +146,7 @@ class ConfigureEpisodes:
         return rewards
 
 
-class ConfigureEnv(gymnasium.Env[Any, Any]):
+class ConfigureEnv(SingleEnv):
     """Choose a configuration for a setting and a goal, one knob after the other.
 
     ## Observation: `Box`, float32, in this order
@@ -204,7 +202,7 @@ class ConfigureEnv(gymnasium.Env[Any, Any]):
     v0: first.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium declares it as an instance's
+    episodes: ConfigureEpisodes
 
     def __init__(
         self,
@@ -223,8 +221,7 @@ class ConfigureEnv(gymnasium.Env[Any, Any]):
             scale = Policy.load().scale
         situation = Situation(setting, predict, SearchSpace.of(setting) if space is None else space)
         episodes = ConfigureEpisodes([situation], 1, scale, objectives, doubt=doubt, corrections=corrections)
-        self.episodes, self.render_mode = episodes, render_mode
-        self.observation_space, self.action_space = episodes.observation_space, episodes.action_space
+        super().__init__(episodes, render_mode)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Returns which actions are allowed, bool, shape (n_actions,)."""
@@ -234,15 +231,13 @@ class ConfigureEnv(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Returns the first observation of a new episode, and the allowed actions as `action_mask`."""
-        super().reset(seed=seed, options=options)
-        self.episodes.np_random = self.np_random
-        self.episodes.reset(np.ones(1, dtype=np.bool_))
-        return self.episodes.observe()[0], {"action_mask": self.action_masks()}
+        observation, info = super().reset(seed=seed, options=options)
+        return observation, info | {"action_mask": self.action_masks()}
 
     def step(self, action: NDArray[np.int64]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Returns observation, reward, terminated, truncated (never), and the allowed actions as `action_mask`."""
-        rewards, over = self.episodes.step(np.asarray(action, dtype=np.int64)[None])
-        return self.episodes.observe()[0], float(rewards[0]), bool(over[0]), False, {"action_mask": self.action_masks()}
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated, truncated, info | {"action_mask": self.action_masks()}
 
 
 def _restricted(mask: NDArray[np.bool_], count: int, random: np.random.Generator) -> NDArray[np.bool_]:
