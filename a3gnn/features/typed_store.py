@@ -144,7 +144,11 @@ class TypedStore:
         """Returns `subgraph` by type, with the features of its nodes."""
         view, found, hits = by_type(subgraph, self._schema), list[torch.Tensor | None](), 0
         for store, pool, ids in zip(self._stores, self._pools, view.n_id, strict=True):
-            read = None if store is None else store.read(ids, None if pool is None else pool.lend(len(ids)))
+            read = (
+                None
+                if store is None
+                else store.read(ids.astype(np.int32), None if pool is None else pool.lend(len(ids)))
+            )
             found.append(None if read is None else read.x)
             hits += 0 if read is None else read.hits
         return TypedRows(view, tuple(found), hits)
