@@ -26,7 +26,7 @@ from a3gnn.graphs.npz import array_names, features_in, labels_in, left_out, nami
 from a3gnn.graphs.pyg import typed_of
 from a3gnn.graphs.split import Split, masks_of
 from a3gnn.graphs.synthetic import write as write_synthetic
-from a3gnn.graphs.typed import hetero_of, typed_graph
+from a3gnn.graphs.typed import check_typed, hetero_of, typed_graph
 from a3gnn.graphs.validate import num_rows
 from a3gnn.notify import ConversionProgress
 from a3gnn.storage.atomic import need_room, replacing
@@ -84,7 +84,7 @@ def convert(
             except TypedSetError as error:
                 if isinstance(spec, str) and Split.in_spec(spec)[0] is not None:
                     raise
-                write = partial(write_data, error.data)
+                write = partial(_write_data, error.data)
         try:
             _write(write, target, held, memory_bytes, ConversionProgress(say))
         except OSError as error:
@@ -119,7 +119,7 @@ def _streamed(spec: GraphLike) -> Callable[[Draft], None] | None:
     """Returns a function that writes the graph piece by piece; None if it must be loaded, or needs only a copy."""
     if not isinstance(spec, str | os.PathLike):
         data = typed_of(spec)
-        return None if data is None else partial(write_data, data)
+        return None if data is None else partial(_write_data, data)
     scheme, colon, rest = str(spec).partition(":")
     if colon and scheme == "synthetic":
         return partial(write_synthetic, rest)
@@ -129,7 +129,13 @@ def _streamed(spec: GraphLike) -> Callable[[Draft], None] | None:
             return partial(_write_typed_npz, path)
         return partial(_write_npz, path) if converted_copy(path) is None else None
     data = typed_graph(os.fspath(spec), mapped=True)
-    return None if data is None else partial(write_data, data)
+    return None if data is None else partial(_write_data, data)
+
+
+def _write_data(data: Data | HeteroData, draft: Draft) -> None:
+    """Writes `data` to `draft`, after checking that it is valid."""
+    check_typed(data)
+    write_data(data, draft)
 
 
 def _write_typed_npz(path: Path, draft: Draft) -> None:

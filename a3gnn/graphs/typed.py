@@ -17,7 +17,8 @@ from a3gnn.graphs.data_folder import load_data
 from a3gnn.graphs.features import SparseFeatures
 from a3gnn.graphs.folder import has_data
 from a3gnn.graphs.load import expanded
-from a3gnn.graphs.pyg import edge_attributes, typed_of
+from a3gnn.graphs.pyg import array_of, edge_attributes, typed_of
+from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.graphs.split import MASKS
 from a3gnn.graphs.validate import check_edge_shape, check_ends, check_features
 from a3gnn.units import count, printable
@@ -153,19 +154,7 @@ def describe_typed(data: Data | HeteroData) -> dict[str, Any]:
 
     `notes` has remarks for users. A `Data` has the type `node`, with a relation `to` itself.
     """
-    import torch
-
-    numbers: dict[str, int] = {}
-    data = _as_hetero(data)
-    for store in data.edge_stores:
-        if "edge_index" not in store and "adj_t" in store:
-            store.edge_index = store.adj_t.to_sparse_coo().indices().flip(0)
-        elif "edge_index" not in store or not store.edge_index.numel():
-            store.edge_index = torch.empty((2, 0), dtype=torch.int64)
-        for end, row in zip((0, 2), store.edge_index, strict=True):
-            numbers[store._key[end]] = max(numbers.get(store._key[end], 0), int(row.max()) + 1 if len(row) else 0)
-    numbers |= {kind: number for kind in data.node_types if (number := data[kind].get("num_nodes")) is not None}
-    numbers |= {kind: data[kind].x.shape[0] for kind in data.node_types if "x" in data[kind]}
+    data, numbers = _counted(data)
     types = {kind: {"nodes": number, **_described(data[kind])} for kind, number in numbers.items()}
     relations = {
         " ".join(store._key): {
@@ -176,6 +165,50 @@ def describe_typed(data: Data | HeteroData) -> dict[str, Any]:
         for store in data.edge_stores
     }
     return {"node_types": types, "relations": relations, "notes": _notes(data, numbers.keys())}
+
+
+def check_typed(data: Data | HeteroData) -> None:
+    """Checks the types, ids and lengths in `data` on which loaders rely.
+
+    Raises:
+        GraphError: A rule is broken.
+    """
+    data, numbers = _counted(data)
+    known = {kind: numbers.get(kind, 0) for kind in data.node_types}
+    Schema.of(known, [Relation(*key) for key in data.edge_types])  # which knows the types of relations
+    for store in data.node_stores:
+        _check_lengths(_among(store, ("x", "time", *MASKS)), store._key, known[store._key], "node")
+    for store in data.edge_stores:
+        called, edges = "__".join(store._key), array_of("edge_index", store.edge_index.detach().cpu())
+        check_ends(called, edges, [(kind, known[kind]) for kind in store._key[::2]])
+        _check_lengths(_among(store, ("time", "edge_attr", "edge_weight")), called, edges.shape[1], "edge")
+
+
+def _among(store: Any, names: Collection[str]) -> dict[str, Any]:
+    return {name: store[name] for name in names if hasattr(store.get(name), "shape")}
+
+
+def _counted(data: Data | HeteroData) -> tuple[HeteroData, dict[str, int]]:
+    """Returns `data` with types and an edge_index per relation, and the number of nodes of each type that it tells.
+
+    Raises:
+        GraphError: An edge_index is not of integers and shape (2, num_edges).
+    """
+    import torch
+
+    numbers: dict[str, int] = {}
+    data = _as_hetero(data)
+    for store in data.edge_stores:
+        if "edge_index" not in store and "adj_t" in store:
+            store.edge_index = store.adj_t.to_sparse_coo().indices().flip(0)
+        elif "edge_index" not in store or not store.edge_index.numel():
+            store.edge_index = torch.empty((2, 0), dtype=torch.int64)
+        check_edge_shape(array_of("edge_index", store.edge_index.detach().cpu()))
+        for end, row in zip((0, 2), store.edge_index, strict=True):
+            numbers[store._key[end]] = max(numbers.get(store._key[end], 0), int(row.max()) + 1 if len(row) else 0)
+    numbers |= {kind: data[kind].x.shape[0] for kind in data.node_types if "x" in data[kind]}
+    numbers |= {kind: number for kind in data.node_types if (number := data[kind].get("num_nodes")) is not None}
+    return data, numbers
 
 
 def _as_hetero(data: Data | HeteroData) -> HeteroData:
@@ -259,8 +292,8 @@ def _check_lengths(values: Mapping[str, NDArray[Any]], of: str, number: int, row
     for name, array in values.items():
         if array.ndim == 0 or array.shape[0] != number:
             raise GraphError(
-                f"{name}__{of} must have a row per {row}, got shape {array.shape} for {count(number, row)}; give each "
-                f"{row} one, in the same order"
+                f"{name}__{of} must have a row per {row}, got shape {tuple(array.shape)} for {count(number, row)}; "
+                f"give each {row} one, in the same order"
             )
 
 

@@ -12,6 +12,7 @@ from a3gnn.graphs.graph import Graph
 from tests.docs.listed import SHARED, SUBSTITUTIONS
 from tests.docs.pages import shown
 from tests.docs.running import run, substituted
+from tests.graphs.test_typed import written
 from tests.once import made_once
 
 
@@ -40,6 +41,7 @@ def folder(shared: Path, tmp_path: Path) -> Path:
     for name in ("graph", "huge", "mine", "graphs/mine"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(shared / "graph.npz", tmp_path / f"{name}.npz")
+    written(tmp_path)
     for name in ("mine", "small", "throughput", "time"):
         shutil.copytree(shared / "runs" / "mine", tmp_path / "runs" / name)
     for name in ("trained", "train-mine"):

@@ -144,7 +144,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.auto_gain --epochs 60": LONG,
     },
     "docs/index.md": {'pip install ".[plot]"': INSTALLS},
-    "docs/reference/data_formats.md": {"a3gnn graph info mine.npz": RUN},
+    "docs/reference/data_formats.md": {
+        "a3gnn graph info mine.npz": RUN,
+        "a3gnn graph convert typed.npz typed": RUN,
+        "a3gnn graph info typed": RUN,
+    },
     "docs/reference/knobs.md": {
         "a3gnn tune --dataset graph.npz --fix feature_tier=disk --range seed_fanout=5:15 --budget 10min"
         " --out runs/fixed": LIKE_README,

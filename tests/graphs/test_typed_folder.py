@@ -389,6 +389,49 @@ def test_a_broken_file_is_refused_as_in_reading(change: dict[str, Any], rule: st
     assert list(tmp_path.iterdir()) == [path]
 
 
+def broken(**changes: Any) -> HeteroData:
+    data = HeteroData()
+    data["user"].x, data["item"].num_nodes = torch.ones(3, 2), 2
+    data["user", "rates", "item"].edge_index = torch.tensor([[0, 2], [1, 0]])
+    for name, value in changes.items():
+        of_edges = name in ("edge_index", "edge_attr", "time")
+        setattr(data["user", "rates", "item"] if of_edges else data["user"], name, value)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (
+            {"edge_index": torch.tensor([[0], [2]])},
+            r"targets of user__rates__.* must be in \[0, 2\) for item, got 2 to 2",
+        ),
+        ({"edge_index": torch.tensor([[-1], [1]])}, r"sources of .* must be in \[0, 3\) for user, got -1 to -1"),
+        ({"edge_index": torch.ones(2, 2)}, "edge_index must be integers"),
+        ({"edge_index": torch.ones(3, 2).long()}, r"edge_index must have shape \(2, E\), got \(3, 2\)"),
+        ({"time": torch.arange(3)}, r"time__user__rates__item must have a row per edge, got shape \(3,\) for 2 edges"),
+        ({"edge_attr": torch.ones(1, 4)}, r"edge_attr__.* must have a row per edge, got shape \(1, 4\)"),
+        ({"num_nodes": 4}, r"x__user must have a row per node, got shape \(3, 2\) for 4 nodes"),
+        ({"train_mask": torch.ones(2).bool()}, "train_mask__user must have a row per node"),
+    ],
+)
+def test_a_broken_object_is_refused(change: dict[str, Any], rule: str, tmp_path: Path) -> None:
+    data = broken(**change)
+    torch.save(data, tmp_path / "saved.pt")
+    for one in (data, tmp_path / "saved.pt"):
+        with pytest.raises(GraphError, match=rule):
+            convert(one, tmp_path / "graph")
+    assert [one.name for one in tmp_path.iterdir()] == ["saved.pt"]
+
+
+def test_a_relation_of_an_unknown_type_is_refused(tmp_path: Path) -> None:
+    data = broken()
+    data["user", "sees", "film"].edge_index = torch.tensor([[0], [1]])
+    for take in (lambda data: Loader(data, [2], "user"), lambda data: convert(data, tmp_path / "graph")):
+        with pytest.raises(GraphError, match="a relation must connect known types, user__sees__film names 'film'"):
+            take(data)
+
+
 def test_an_attribute_that_files_can_not_hold_is_named(tmp_path: Path) -> None:
     data = HeteroData()
     data["user"].num_nodes, data["user"].tags = 2, {1, 2}
