@@ -52,8 +52,8 @@ class Layers(nn.Module):
 
 def seed_type(data: HeteroData) -> str:
     """Returns the type whose nodes are seeds."""
-    labeled = [kind for kind in data.node_types if "y" in data[kind]]
-    into = {
+    labeled: list[str] = [kind for kind in data.node_types if "y" in data[kind]]
+    into: dict[str, int] = {
         kind: sum(len(data[one].edge_index[1]) for one in data.edge_types if one[2] == kind) for kind in data.node_types
     }
     return labeled[0] if labeled else max(into, key=lambda kind: into[kind])
@@ -85,7 +85,8 @@ def measured(path: Path, asked: argparse.Namespace) -> dict[str, Any]:
     kind = seed_type(data)
     options = {"input_nodes": kind, "batch_size": min(asked.seeds, data[kind].num_nodes), "shuffle": True}
     names = ("PyG", "one by one", "joined")
-    arms, seconds = {}, {name: [] for name in names}
+    arms: dict[str, Layers] = {}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for name in names:
         model = Layers(data, asked.conv, asked.hidden)
         arms[name] = model if name == "PyG" else accelerate(model)
