@@ -479,8 +479,8 @@ class _Mapped(torch.autograd.Function):
                 continue
             if by_weights is not None:
                 torch.mm(part.t(), x, out=by_weights[i])
-            if by_rows[place + 1] is not None:
-                by_x.addmm_(part, weight)
+            if by_rows[place + 1] is not None:  # sources may be mapped by several relations
+                by_x.addmm_(part, weight, beta=float(place >= 0))
         return None, by_weights, *by_rows
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from torch_geometric import EdgeIndex
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import GATConv, GraphConv, HeteroConv, SAGEConv
@@ -516,3 +517,33 @@ def test_a_layer_whose_rows_are_all_read_computes_them_at_once(loader: Loader) -
     outs = ours.first(batch.x_dict, batch.edge_index_dict)
     assert len(outs["paper"].first) == batch["paper"].num_nodes
     assert len(outs["author"].first) < batch["author"].num_nodes
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_evaluation_equals_pygs(loader: Loader, mode: Any) -> None:
+    model = Model(loader.data.edge_types).eval()
+    ours = accelerate(copy.deepcopy(model))
+    with mode():
+        for batch in loader:
+            found, expected = ours(batch), model(batch)
+            for kind in expected:
+                assert_same(found[kind] + 0, expected[kind], torch.float32)
+        edges, x = {one: index.clone() for one, index in edges_of().items()}, rows_of()
+        for _ in range(2):
+            assert_same(ours.first(x, edges)["paper"], model.first(x, edges)["paper"], torch.float32)
+    assert {one.reason for one in layers(ours)} == {None}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_has_pygs_gradients(loader: Loader, reentrant: bool) -> None:
+    model = Model(loader.data.edge_types)
+    ours, batch = accelerate(copy.deepcopy(model)), next(iter(loader))
+    for one in (ours, model):
+        x = {kind: rows.clone().requires_grad_() for kind, rows in batch.x_dict.items()}
+
+        def layer(*rows: Tensor, one: Model = one) -> Tensor:
+            return one.first(dict(zip(batch.x_dict, rows, strict=True)), batch.edge_index_dict)["paper"]
+
+        checkpoint(layer, *x.values(), use_reentrant=reentrant)[:6].square().sum().backward()
+    for mine, theirs in zip(ours.first.parameters(), model.first.parameters(), strict=True):
+        assert_same(mine.grad, theirs.grad, torch.float32)
