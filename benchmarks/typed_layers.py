@@ -4,7 +4,7 @@
         [--conv SAGEConv] [--threads 1] [--json FILE]
 
 A graph is an .npz file with node_types; reverses of all relations are added. Seeds are nodes of the type with labels,
-or else with the most edges into it. Types without features have rows of the hidden width with a gradient, as learned
+or else of the first relation's sources. Types without features have rows of the hidden width with a gradient, as learned
 embeddings have. A step is the forward and backward pass of the layers, with ReLU between them and a sum of squares of
 the seeds' outputs. Loading is not part of it. The arms are PyG's layers; layers whose convolutions are accelerated one
 by one; and `accelerate` as it is, which joins the relations into a type. Arms take turns with each mini-batch, in an
@@ -52,11 +52,8 @@ class Layers(nn.Module):
 
 def seed_type(data: HeteroData) -> str:
     """Returns the type whose nodes are seeds."""
-    labeled = [kind for kind in data.node_types if "y" in data[kind]]
-    into = {
-        kind: sum(len(data[one].edge_index[1]) for one in data.edge_types if one[2] == kind) for kind in data.node_types
-    }
-    return labeled[0] if labeled else max(into, key=lambda kind: into[kind])
+    labeled: list[str] = [kind for kind in data.node_types if "y" in data[kind]]
+    return labeled[0] if labeled else str(data.edge_types[0][0])
 
 
 def inputs_of(batch: HeteroData, hidden: int) -> dict[str, Tensor]:
@@ -85,7 +82,8 @@ def measured(path: Path, asked: argparse.Namespace) -> dict[str, Any]:
     kind = seed_type(data)
     options = {"input_nodes": kind, "batch_size": min(asked.seeds, data[kind].num_nodes), "shuffle": True}
     names = ("PyG", "one by one", "joined")
-    arms, seconds = {}, {name: [] for name in names}
+    arms: dict[str, Layers] = {}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for name in names:
         model = Layers(data, asked.conv, asked.hidden)
         arms[name] = model if name == "PyG" else accelerate(model)

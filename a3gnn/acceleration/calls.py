@@ -186,9 +186,14 @@ class Replaced:
     __dict__: dict[str, Any]
     training: bool
 
-    def refuse(self, reason: str) -> Any:
+    def unsupported(self) -> str | None:
+        """Returns why no call can run natively, or None."""
+        raise NotImplementedError
+
+    def refuse(self, reason: str) -> Call | None:
         """Notes why a call runs PyG's code, and returns None."""
         self.__dict__["_a3gnn_refused"] = reason
+        return None
 
     def accept(self) -> None:
         """Notes that a call runs natively."""

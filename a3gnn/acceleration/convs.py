@@ -51,7 +51,7 @@ class SAGEConv(Accelerated, pyg.SAGEConv):  # type: ignore[misc]  # PyG's classe
             x = _mapped(x, self.lin, dtype).relu()
         out = _mapped_sum(graph, x, self.lin_l, self.aggr, None, dtype)
         if self.root_weight and own is not None:
-            out = plus_mapped(out, own, self.lin_r.weight)
+            out = _plus_mapped(out, own, self.lin_r)
         return functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
 
 
@@ -78,7 +78,7 @@ class GraphConv(Accelerated, pyg.GraphConv):  # type: ignore[misc]
         self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, weights: Tensor | None
     ) -> Tensor:
         out = _mapped_sum(graph, x, self.lin_rel, self.aggr, weights, dtype)
-        return out if own is None else plus_mapped(out, own, self.lin_root.weight)
+        return out if own is None else _plus_mapped(out, own, self.lin_root)
 
 
 class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
@@ -192,11 +192,11 @@ def _mapped(x: Tensor, lin: Any, dtype: torch.dtype) -> Tensor:
     return mapped(x, lin.weight, lin.bias, dtype)
 
 
-def plus_mapped(out: Tensor, own: Tensor, weight: Tensor) -> Tensor:
-    """Returns `out` plus the map of `own` by `weight`, shape (out_channels, in_channels)."""
+def _plus_mapped(out: Tensor, own: Tensor, lin: Any) -> Tensor:
+    """Returns `out` plus the map of `own` by `lin`, which has no bias."""
     if out.dtype is torch.bfloat16 or sparse_rows(own) is not None:
-        return out + mapped(own, weight, dtype=out.dtype)
-    return torch.addmm(out, own, weight.t())
+        return out + mapped(own, lin.weight, dtype=out.dtype)
+    return torch.addmm(out, own, lin.weight.t())
 
 
 #: The class that replaces each of PyG's.

@@ -83,7 +83,9 @@ def _sum(
     dtype = sum_dtype(x)
     factors = np.empty(0, dtype=dtype) if weights is None else array_of(weights)
     scale, own = graph.scales(scaling, dtype)
-    csr, scales = (graph.list_by_source, (own, scale)) if backward else (graph.csr, (scale, own))
+    csr, scales = graph.csr, (scale, own)
+    if backward:
+        csr, scales = graph.by_source if weights is None else graph.list_by_source, (own, scale)
     size = x.shape[1] * (graph.num_edges + len(out))
     over(kernels.sum_rows, len(out), size, csr, factors, scales, array_of(x), as_array(out))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from a3gnn.acceleration.functions import neighbor_sum
 from a3gnn.acceleration.graph import EdgeGraph, size_reason
 from a3gnn.acceleration.lazy_rows import LazyRows, joined, may_wait
 from a3gnn.acceleration.sparse_inputs import sparse_rows
-from a3gnn.acceleration.twice import is_traced
+from a3gnn.acceleration.twice import is_traced, mapped
 from a3gnn.kernels.edges import join_relations, order_of
 from a3gnn.models.layers.compiled import array_of, gradients
 from a3gnn.models.layers.layer import LayerShapes
@@ -63,7 +63,8 @@ class _Matrix(NamedTuple):
         if reason is not None or rows.dtype not in (torch.float32, torch.float64):
             return cls(rows, reason or f"x of {rows.dtype}")
         is_sparse = not isinstance(rows, LazyRows) and sparse_rows(rows) is not None
-        return cls(rows, None, *rows.shape, rows.dtype, rows.requires_grad, is_sparse)
+        num_rows, width = rows.shape
+        return cls(rows, None, num_rows, width, rows.dtype, rows.requires_grad, is_sparse)
 
 
 class _Relation(NamedTuple):
@@ -148,7 +149,7 @@ class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's class
                 conv.accept()
         return types, alone
 
-    def _output(self, kind: str, relations: list[_Relation], factor: float) -> Tensor | None:
+    def _output(self, kind: str, relations: list[_Relation], factor: float) -> Any:
         """Returns `factor` times the sum of `relations` into the type `kind`; None if an end is out of range."""
         rows, tensors, target = _joint(relations, factor)
         level = max(one.level if isinstance(one, LazyRows) else 0 for one in rows)
@@ -181,7 +182,7 @@ class _Group(NamedTuple):
     edges: list[Tensor]
     sizes: list[int]
 
-    def plan(self, num_src: list[int], rows: list[Tensor], limits: tuple[int, int], out_channels: int) -> _Plan | None:
+    def plan(self, num_src: list[int], rows: list[Tensor], limits: tuple[int, int], out_channels: int) -> Any:
         """Returns the plan for the first targets, built once for unchanged edges; None if it can't be.
 
         Args:
@@ -197,7 +198,7 @@ class _Group(NamedTuple):
         x, trains = rows[self.sources[0]], torch.is_grad_enabled()
         costs = _costs(x.shape[1], out_channels, trains, trains and x.requires_grad, self.aggr != "max")
         first, *others = map(known_edges, self.edges)
-        key = "relations", table.tobytes(), limits, costs, x.dtype
+        key = self.aggr, table.tobytes(), limits, costs, x.dtype
         held, plan = first.derived.get(key, ((), None))
         if plan is None or any(one is not other for one, other in zip(held, others, strict=True)):
             plan = _plan_of(self, table, len(rows), limits, costs, array_of(x[:0]).dtype)
@@ -222,7 +223,7 @@ class _Joint(NamedTuple):
         """Returns this with copies of the edges, which nobody changes."""
         return self._replace(groups=[one._replace(edges=[torch.cat(one.edges, dim=1)]) for one in self.groups])
 
-    def output(self, rows: list[Any], tensors: Sequence[Tensor | None], limit: int | None = None) -> Any:
+    def output(self, rows: list[Any], tensors: Sequence[Any], limit: int | None = None) -> Any:
         """Returns the output of the first `limit` targets, or of all; None if an end is out of range.
 
         Args:
@@ -231,31 +232,33 @@ class _Joint(NamedTuple):
                 the bias, or None.
             limit: Number of targets.
         """
-        limit, out, rows = self.num_dst if limit is None else limit, None, list(rows)
+        limit, rows = self.num_dst if limit is None else limit, list(rows)
         *weights, root, bias = tensors
-        own = rows.pop() if root is not None else None
+        own: Any = rows.pop() if root is not None else None
         for place, one in enumerate(rows):
             if one is own:
                 rows[place], own = split(one, limit)
+        parts = []
         for group, weight in zip(self.groups, weights, strict=True):
             plan = group.plan(self.num_src, rows, (self.num_dst, limit), weight.shape[1])
             if plan is None:
                 return None
-            part = plan.output(rows, group.aggr, weight)
-            out = part if out is None else out + part
-        assert out is not None
-        out = out if bias is None else out + bias
-        if own is None:
-            return out
-        return convs.plus_mapped(out, own if len(own) == limit else own[:limit], root)
+            parts.append(plan.output(rows, group.aggr, weight))
+        if own is not None:
+            parts.append(mapped(own if own.shape[0] == limit else own[:limit], root, bias))
+        elif bias is not None:
+            parts.append(bias)
+        return reduce(Tensor.add_, parts)
 
 
-def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], list[Tensor | None], _Joint]:
+def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], list[Any], _Joint]:
     """Returns the rows and tensors of `_Joint.output`, and what it is a method of, for `factor` times the output."""
     kinds: dict[Any, list[_Relation]] = {}
     for one in relations:
         kinds.setdefault((one.aggr, one.source.width, one.source.needs_gradient), []).append(one)
-    matrices, places, groups, tensors = [], {}, [], []
+    matrices: list[_Matrix] = []
+    tensors: list[Any] = []
+    places, groups = {}, []
     for (aggr, _, _), of_kind in kinds.items():
         for one in of_kind:
             if id(one.source) not in places:
@@ -360,7 +363,8 @@ def _parameters(lin: Any) -> tuple[Tensor, Tensor | None]:
 @cache
 def _costs(width: int, out_channels: int, trains: bool, needs_input: bool, is_linear: bool) -> tuple[float, ...]:
     """Returns the costs of `join_relations`; only a linear aggregation may come after the map."""
-    source, target, edge = (LayerShapes(*one, trains=trains, needs_input=needs_input) for one in np.eye(3, dtype=int))
+    units = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+    source, target, edge = (LayerShapes(*one, False, trains, needs_input) for one in units)
     first = [one.map_first(width, out_channels) if is_linear else math.inf for one in (source, edge)]
     return *map(float, first), *(float(one.aggregate_first(width, out_channels)) for one in (source, target, edge))
 
@@ -405,7 +409,9 @@ class _Plan:
 
     def parts(self, sums: Tensor, rows: Sequence[Tensor]) -> Iterator[Tensor]:
         """Yields the rows that each relation maps: its sums, or its sources' rows."""
-        of_sums = iter(sums.split([size for size, place in zip(self.sizes, self.places, strict=True) if place < 0]))
+        of_sums = iter(
+            torch.split(sums, [size for size, place in zip(self.sizes, self.places, strict=True) if place < 0])
+        )
         return (next(of_sums) if place < 0 else rows[place] for place in self.places)
 
 
@@ -446,7 +452,7 @@ class _Mapped(torch.autograd.Function):
         ctx.plan = plan
         ctx.save_for_backward(weights, sums, *rows)
         out = sums.new_empty(sum(plan.sizes), weights.shape[1])
-        for x, weight, part in zip(plan.parts(sums, rows), weights, out.split(plan.sizes), strict=True):
+        for x, weight, part in zip(plan.parts(sums, rows), weights, torch.split(out, plan.sizes), strict=True):
             if x.shape[0]:
                 torch.mm(x, weight.t(), out=part)
         return out
@@ -461,14 +467,20 @@ class _Mapped(torch.autograd.Function):
         by_rows = [torch.zeros_like(one) if asked else None for one, asked in zip(inputs[1:], needed[1:], strict=True)]
         # Sums without a gradient stand for themselves, and aren't written.
         written = [x if by_x is None else by_x for x, by_x in zip(inputs[1:], by_rows, strict=True)]
-        each = grad.split(plan.sizes), weights, plan.parts(sums, rows), plan.parts(written[0], written[1:]), plan.places
+        each = (
+            torch.split(grad, plan.sizes),
+            weights,
+            plan.parts(sums, rows),
+            plan.parts(written[0], written[1:]),
+            plan.places,
+        )
         for i, (part, weight, x, by_x, place) in enumerate(zip(*each, strict=True)):
             if not x.shape[0]:
                 continue
             if by_weights is not None:
                 torch.mm(part.t(), x, out=by_weights[i])
-            if by_rows[place + 1] is not None:
-                by_x.addmm_(part, weight)
+            if by_rows[place + 1] is not None:  # sources may be mapped by several relations
+                by_x.addmm_(part, weight, beta=float(place >= 0))
         return None, by_weights, *by_rows
 
 
@@ -492,4 +504,4 @@ class _NoRows(torch.autograd.Function):
 
 
 #: The class that replaces each of PyG's.
-NATIVE: dict[type, type[Replaced]] = {**convs.NATIVE, pyg.HeteroConv: HeteroConv}
+NATIVE: dict[type, Any] = {**convs.NATIVE, pyg.HeteroConv: HeteroConv}

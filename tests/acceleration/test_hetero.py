@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from torch_geometric import EdgeIndex
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import GATConv, GraphConv, HeteroConv, SAGEConv
@@ -20,6 +21,7 @@ from a3gnn import Loader, accelerate
 from a3gnn.acceleration.accelerate import layers
 from a3gnn.acceleration.hetero import HeteroConv as Joined
 from a3gnn.acceleration.lazy_rows import LazyRows
+from a3gnn.pipeline.known_edges import known_edges
 from tests.acceleration.graphs import TOLERANCE, assert_same, weights_of
 
 COUNTS = {"paper": 40, "author": 25, "term": 9, "lonely": 0}
@@ -143,6 +145,39 @@ def test_random_graphs_equal_pygs(seed: int) -> None:
         assert_same(found[0][kind], expected[0][kind], torch.float32)
     for mine, theirs in zip(found[1] + found[2], expected[1] + expected[2], strict=True):
         assert_same(mine, theirs, torch.float32)
+
+
+def test_features_of_mostly_zeros_and_wide_ones_equal_pygs() -> None:
+    torch.manual_seed(0)
+    x = {"paper": torch.zeros(1100, 1000), "author": torch.randn(300, 4), "term": torch.randn(200, 900)}
+    x["paper"][torch.randint(1100, (4000,)), torch.randint(1000, (4000,))] = 1.0
+    ends = {"paper": 1100, "author": 300, "term": 200}
+    kinds = [
+        ("author", "writes", "paper"),
+        ("term", "in", "paper"),
+        ("paper", "has", "term"),
+        ("author", "likes", "term"),
+    ]
+    edges = {one: torch.stack([torch.randint(ends[kind], (2000,)) for kind in one[::2]]) for one in kinds}
+    with pytest.warns(UserWarning, match="do not get updated"):
+        layer = HeteroConv({one: SAGEConv((x[one[0]].shape[1], x[one[2]].shape[1]), 5) for one in kinds})
+    ours = compare(layer, x, edges, "paper__has__term: x of mostly zeros", needed=("author", "term"))
+    assert ours.convs["paper", "has", "term"].refused is None
+
+
+def test_each_relation_is_mapped_before_or_after_its_sum() -> None:
+    many, few = torch.randn(500, 6), torch.randn(20, 6)
+    kinds = [("many", "to", "few"), ("few", "to", "many"), ("few", "again", "many"), ("many", "in", "many")]
+    ends = {"many": 500, "few": 20}
+    edges = {one: torch.stack([torch.randint(ends[kind], (900,)) for kind in one[::2]]) for one in kinds}
+    for aggr in ("mean", "sum", "max"):
+        layer = HeteroConv({one: SAGEConv((6, 6), 6, aggr=aggr) for one in kinds})
+        ours = compare(layer, {"many": many, "few": few}, edges)
+        ours({"many": many, "few": few}, edges)
+        derived = [item for one in edges.values() for item in known_edges(one).derived.items()]
+        plans = [found[1] for key, found in derived if key[0] == aggr]
+        orders = {place for plan in plans for place in plan.places}
+        assert orders == ({-1} if aggr == "max" else {-1, 0})
 
 
 def test_gradients_by_some_types_only() -> None:
@@ -482,3 +517,33 @@ def test_a_layer_whose_rows_are_all_read_computes_them_at_once(loader: Loader) -
     outs = ours.first(batch.x_dict, batch.edge_index_dict)
     assert len(outs["paper"].first) == batch["paper"].num_nodes
     assert len(outs["author"].first) < batch["author"].num_nodes
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_evaluation_equals_pygs(loader: Loader, mode: Any) -> None:
+    model = Model(loader.data.edge_types).eval()
+    ours = accelerate(copy.deepcopy(model))
+    with mode():
+        for batch in loader:
+            found, expected = ours(batch), model(batch)
+            for kind in expected:
+                assert_same(found[kind] + 0, expected[kind], torch.float32)
+        edges, x = {one: index.clone() for one, index in edges_of().items()}, rows_of()
+        for _ in range(2):
+            assert_same(ours.first(x, edges)["paper"], model.first(x, edges)["paper"], torch.float32)
+    assert {one.reason for one in layers(ours)} == {None}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_has_pygs_gradients(loader: Loader, reentrant: bool) -> None:
+    model = Model(loader.data.edge_types)
+    ours, batch = accelerate(copy.deepcopy(model)), next(iter(loader))
+    for one in (ours, model):
+        x = {kind: rows.clone().requires_grad_() for kind, rows in batch.x_dict.items()}
+
+        def layer(*rows: Tensor, one: Model = one) -> Tensor:
+            return one.first(dict(zip(batch.x_dict, rows, strict=True)), batch.edge_index_dict)["paper"]
+
+        checkpoint(layer, *x.values(), use_reentrant=reentrant)[:6].square().sum().backward()
+    for mine, theirs in zip(ours.first.parameters(), model.first.parameters(), strict=True):
+        assert_same(mine.grad, theirs.grad, torch.float32)
