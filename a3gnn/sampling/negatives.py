@@ -64,8 +64,8 @@ class Negatives:
         self, sources: NDArray[np.int32], times: NDArray[Any] | None, epoch: int, batch: int
     ) -> NDArray[np.int32]:
         """Returns a target for each of `sources`, which exists at its time, int32; -1 if there is none."""
-        _, targets = self._drawn(np.stack([sources, sources]), times, epoch, batch, first=1)
-        return targets
+        drawn: NDArray[np.int32] = self._drawn(np.stack([sources, sources]), times, epoch, batch, first=1)[1]
+        return drawn
 
     def _drawn(
         self, pairs: NDArray[np.int32], times: NDArray[Any] | None, epoch: int, batch: int, first: int
@@ -164,7 +164,7 @@ def draw_node(
     limits: NDArray[np.int64],
     totals: NDArray[np.float64],
     nodes: NDArray[np.int32],
-) -> np.int64:
+) -> int:
     """Returns one of the first candidates for a pair; -1 if there is none or all of them weigh 0.
 
     Pair j has draw j of `key`, and its further attempts have the draws of a stream of their own.
@@ -185,4 +185,4 @@ def draw_node(
         place = below(stream, counter, limit)
     else:
         place = np.searchsorted(totals[:limit], uniform(stream, counter) * totals[limit - 1], side="right")
-    return np.int64(nodes[place]) if len(nodes) > 0 else np.int64(place)
+    return int(nodes[place]) if len(nodes) > 0 else int(place)
