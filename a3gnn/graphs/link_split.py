@@ -422,10 +422,8 @@ def _mirrors(
 
 def _flips(relation: Relation, other: Relation) -> tuple[bool, ...]:
     """Returns how pairs of `other` are pairs of `relation`: as they are (False), reversed (True), both or neither."""
-    if relation is None or other is None:
-        return (False, True) if relation is other else ()
-    ends = relation[0], relation[2]
-    return tuple(flip for flip, order in ((False, (0, 2)), (True, (2, 0))) if ends == tuple(other[at] for at in order))
+    ends, others = ((one[0], one[2]) if one else None for one in (relation, other))
+    return tuple(flip for flip, order in ((False, others), (True, others and others[::-1])) if ends == order)
 
 
 def _keys(index: _Ids, size: int, flips: tuple[bool, ...]) -> _Ids:

@@ -177,7 +177,7 @@ class InputPairs(InputNodes):
         if self.sampling is not None:
             more = pairs.shape[1] - count
             if labels is None:
-                labels = torch.from_numpy(np.repeat(np.float32([1, 0]), [count, more]))
+                labels = torch.from_numpy(np.repeat(np.array([1, 0], dtype=np.float32), [count, more]))
             else:
                 labels = torch.cat([labels, labels.new_zeros((more, *labels.shape[1:]))])
             times = None if times is None else times[torch.arange(count + more) % count]
@@ -374,17 +374,14 @@ def _key(name: Any, schema: Schema, *, alone: bool) -> tuple[str, str, str]:
 
 def _all_edges(source: Source, relation: int) -> NDArray[np.int32]:
     """Returns the edges of a relation in the order of the data, ids within the types, int32, shape (2, num_edges)."""
-    schema, edges = source.schema, source.edges
-    one = schema.relations[relation]
-    targets = np.arange(schema.counts[one.target], dtype=np.int32)
-    rows = (
-        schema.rows(relation, targets) if len(edges.indptr) > 1 else targets[:0]
-    )  # edges of a graph by parts are remote
+    schema, edges, one = source.schema, source.edges, source.schema.relations[relation]
+    count = schema.counts[one.target] if len(edges.indptr) > 1 else 0  # edges of a graph by parts are remote
+    targets = np.arange(count, dtype=np.int32)
+    rows = schema.rows(relation, targets)
     begins, sizes = edges.indptr[rows], edges.indptr[rows + 1] - edges.indptr[rows]
     places = np.repeat(begins - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    pairs = np.stack(
-        [edges.indices[places] - np.int32(schema.first_node(one.source)), np.repeat(targets[: len(sizes)], sizes)]
-    )
+    first = np.int32(schema.first_node(one.source))
+    pairs = np.stack([edges.indices[places] - first, np.repeat(targets, sizes)])
     if edges.ids is None or not len(edges.ids):
         return pairs
     ordered = np.empty_like(pairs)

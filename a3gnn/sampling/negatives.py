@@ -32,7 +32,9 @@ class Candidates(NamedTuple):
 
     def until(self, times: NDArray[Any] | None) -> NDArray[np.int64]:
         """Returns how many of them, in order, exist at each of `times`: all, shape (1,), for nodes without times."""
-        return np.searchsorted(self.times, times, side="right") if len(self.nodes) else np.array([self.size])
+        if times is None or not len(self.nodes):
+            return np.array([self.size])
+        return np.searchsorted(self.times, times, side="right")
 
     def first(self, limit: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Returns the ids and weights of the first `limit`."""
@@ -62,7 +64,8 @@ class Negatives:
         self, sources: NDArray[np.int32], times: NDArray[Any] | None, epoch: int, batch: int
     ) -> NDArray[np.int32]:
         """Returns a target for each of `sources`, which exists at its time, int32; -1 if there is none."""
-        return self._drawn(np.stack([sources, sources]), times, epoch, batch, first=1)[1]
+        drawn: NDArray[np.int32] = self._drawn(np.stack([sources, sources]), times, epoch, batch, first=1)[1]
+        return drawn
 
     def _drawn(
         self, pairs: NDArray[np.int32], times: NDArray[Any] | None, epoch: int, batch: int, first: int
@@ -70,7 +73,7 @@ class Negatives:
         """Returns `pairs`, sources and targets, with those of the sides from `first` on drawn."""
         keys = pair_keys(np.uint64(self.seed), np.uint64(epoch), np.uint64(batch))
         limits = self.ends[0].until(times), self.ends[1].until(times)
-        sides = [one for end, limit in zip(self.ends, limits, strict=True) for one in (limit, end.totals, end.nodes)]
+        sides = [(limit, end.totals, end.nodes) for limit, end in zip(limits, self.ends, strict=True)]
         for j in draw_pairs(keys, pairs, first, self.known, self.ends[0].size, *sides).tolist():
             limit = [int(one[j % len(one)]) for one in limits]
             if first == 0:
@@ -103,7 +106,7 @@ class Negatives:
 
 def _draw_one(key: np.uint64, pair: int, totals: NDArray[np.float64], nodes: NDArray[np.int32]) -> int:
     """Returns one of `nodes` by their cumulative weights `totals`, for a pair whose attempts have failed, or -1."""
-    return int(draw_node(key, pair, _TRIES, len(totals), readonly(totals), nodes))
+    return int(draw_node(key, pair, _TRIES, np.array([len(totals)]), readonly(totals), nodes))
 
 
 @njit(cache=True, nogil=True)
@@ -122,12 +125,8 @@ def draw_pairs(
     first: int,
     known: NDArray[np.int64],
     size: int,
-    source_limits: NDArray[np.int64],
-    source_totals: NDArray[np.float64],
-    source_nodes: NDArray[np.int32],
-    target_limits: NDArray[np.int64],
-    target_totals: NDArray[np.float64],
-    target_nodes: NDArray[np.int32],
+    sources: tuple[NDArray[Any], ...],
+    targets: tuple[NDArray[Any], ...],
 ) -> NDArray[np.int64]:
     """Draws `pairs` in place until none is known, and returns the numbers of those that always were.
 
@@ -137,21 +136,17 @@ def draw_pairs(
         first: 0 draws both sides, 1 draws targets alone.
         known: Of `Negatives`.
         size: Number of sources.
-        source_limits: How many of the candidates each pair can have, shape (num_pairs,) or (1,).
-        source_totals: Of `Candidates`.
-        source_nodes: Of `Candidates`.
-        target_limits: As for sources; the others, too.
-        target_totals: Of `Candidates`.
-        target_nodes: Of `Candidates`.
+        sources: How many of the candidates each pair can have, int64, shape (num_pairs,) or (1,); their `totals`, and
+            `nodes`.
+        targets: As for sources.
     """
     left, count = np.empty(pairs.shape[1], dtype=np.int64), 0
     for j in range(pairs.shape[1]):
-        source_limit, target_limit = source_limits[j % len(source_limits)], target_limits[j % len(target_limits)]
         is_known, attempt = True, 0
         while is_known and attempt < _TRIES:
             if first == 0:
-                pairs[0, j] = draw_node(keys[0], j, attempt, source_limit, source_totals, source_nodes)
-            pairs[1, j] = draw_node(keys[1], j, attempt, target_limit, target_totals, target_nodes)
+                pairs[0, j] = draw_node(keys[0], j, attempt, *sources)
+            pairs[1, j] = draw_node(keys[1], j, attempt, *targets)
             pair = pairs[0, j] + np.int64(pairs[1, j]) * size
             place = np.searchsorted(known, pair)
             is_known = min(pairs[0, j], pairs[1, j]) >= 0 and place < len(known) and known[place] == pair
@@ -163,9 +158,14 @@ def draw_pairs(
 
 @njit(cache=True, nogil=True)
 def draw_node(
-    key: np.uint64, pair: int, attempt: int, limit: int, totals: NDArray[np.float64], nodes: NDArray[np.int32]
+    key: np.uint64,
+    pair: int,
+    attempt: int,
+    limits: NDArray[np.int64],
+    totals: NDArray[np.float64],
+    nodes: NDArray[np.int32],
 ) -> int:
-    """Returns one of the first `limit` candidates for a pair; -1 if there is none or all of them weigh 0.
+    """Returns one of the first candidates for a pair; -1 if there is none or all of them weigh 0.
 
     Pair j has draw j of `key`, and its further attempts have the draws of a stream of their own.
 
@@ -173,15 +173,16 @@ def draw_node(
         key: Keys the draws.
         pair: Number of the pair.
         attempt: From 0.
-        limit: How many of the candidates the pair can have.
+        limits: How many of the candidates each pair can have, or all of them can.
         totals: Of `Candidates`.
         nodes: Of `Candidates`.
     """
     stream, counter = (key, pair) if attempt == 0 else (fold(key, np.uint64(pair)), attempt)
+    limit = limits[pair % len(limits)]
     if limit == 0 or (len(totals) > 0 and totals[limit - 1] == 0.0):
         return -1
     if len(totals) == 0:
         place = below(stream, counter, limit)
     else:
         place = np.searchsorted(totals[:limit], uniform(stream, counter) * totals[limit - 1], side="right")
-    return nodes[place] if len(nodes) > 0 else place
+    return int(nodes[place]) if len(nodes) > 0 else int(place)

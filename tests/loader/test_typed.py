@@ -662,3 +662,31 @@ def test_features_stay_on_disk_if_they_would_take_the_memory(tmp_path: Path) -> 
     assert loader._pipeline.store._stores[0] is not None
     loader = Loader(str(tmp_path / "folder"), [2], ("a", [0, 1]), memory_limit="64GiB")
     assert loader._pipeline.store.host_bytes == 40_000 * 200 * 4
+
+
+def test_a_mini_batch_shares_no_store_with_others(data: HeteroData) -> None:
+    loader = Loader(data, [2], ("paper", [1, 2, 3]), batch_size=3)
+    first = next(iter(loader))
+    assert all(store._parent() is first for store in first.stores)
+    first.name, first["paper"].x, first["paper"].new = "changed", None, 1
+    del first["author", "writes", "paper"]
+    batch = next(iter(loader))
+    check(batch, data)
+    assert "new" not in batch["paper"]
+    assert "new" not in data["paper"]
+
+
+def test_a_class_with_a_copy_of_its_own_is_copied_by_it() -> None:
+    class Named(HeteroData):
+        def __copy__(self) -> HeteroData:
+            out = super().__copy__()
+            out.copies = getattr(self, "copies", 0) + 1
+            return out
+
+    data = Named()
+    data["a"].x = torch.arange(4.0).unsqueeze(1)
+    data["a", "to", "a"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    batch = next(iter(Loader(data, [-1], "a", batch_size=4)))
+    assert type(batch) is Named
+    assert batch.copies > 1
+    assert batch["a"].x.flatten().tolist() == [0.0, 1.0, 2.0, 3.0]
