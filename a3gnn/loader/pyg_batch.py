@@ -138,9 +138,9 @@ class PygBatches:
         n_id = [torch.from_numpy(one).to(dtype) for one in typed.n_id]
         hops = typed.num_sampled_nodes.tolist() if self._type == "directional" else None
         if hops is not None and device.type == "cpu":
-            sizes = dict(zip(self._schema.types, typed.num_sampled_nodes.cumsum(axis=1).tolist(), strict=True))
+            known = dict(zip(self._schema.types, typed.num_sampled_nodes.cumsum(axis=1).tolist(), strict=True))
             for one, relation in zip(lists, self._schema.relations, strict=True):
-                known_edges(one).target_sizes = tuple(sizes[relation.target])
+                known_edges(one).target_sizes = tuple(known[relation.target])
         return _View(n_id, trees, edges, hops, typed.num_sampled_edges.tolist())
 
     def _untyped(self, batch: MiniBatch) -> _View:
