@@ -4,12 +4,12 @@
         [--conv SAGEConv] [--threads 1] [--json FILE]
 
 A graph is an .npz file with node_types; reverses of all relations are added. Seeds are nodes of the type with labels,
-or else of the first relation's sources. Types without features have rows of the hidden width with a gradient, as learned
-embeddings have. A step is the forward and backward pass of the layers, with ReLU between them and a sum of squares of
-the seeds' outputs. Loading is not part of it. The arms are PyG's layers; layers whose convolutions are accelerated one
-by one; and `accelerate` as it is, which joins the relations into a type. Arms take turns with each mini-batch, in an
-order that alternates, each with a copy of its own that no arm has seen. Figures are medians over mini-batches, with the
-quartiles.
+or else of the first relation's sources. Types without features have rows of the hidden width with a gradient, as
+learned embeddings have. A step is the forward and backward pass of the layers, with ReLU between them and a sum of
+squares of the seeds' outputs. Loading is not part of it. The arms are PyG's layers; layers whose convolutions are
+accelerated one by one; and `accelerate` as it is, which joins the relations into a type. Arms take turns with each
+mini-batch, in an order that alternates, each with a copy of its own that no arm has seen. Figures are medians over
+mini-batches, with the quartiles.
 """
 
 from __future__ import annotations
