@@ -272,7 +272,7 @@ def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], lis
     target = _Joint(own.num_rows, [one.num_rows for one in matrices], groups)
     roots = [one.root for one in relations if one.root is not None]
     biases = [one.bias for one in relations if one.bias is not None]
-    tensors += [_times(torch.stack(some).sum(0), factor) if some else None for some in (roots, biases)]
+    tensors += [_times(_Sum.apply(*some), factor) if some else None for some in (roots, biases)]
     return [one.rows for one in matrices + [own] * bool(roots)], tensors, target
 
 
@@ -487,6 +487,18 @@ class _Mapped(torch.autograd.Function):
 def _mapped_by_torch(plan: _Plan, weights: Tensor, sums: Tensor, *rows: Tensor) -> Tensor:
     """Returns `_Mapped`."""
     return torch.cat([x @ weight.t() for x, weight in zip(plan.parts(sums, rows), weights, strict=True)])
+
+
+class _Sum(torch.autograd.Function):
+    """The sum of some parameters. Each has a gradient of its own, because loops add to gradients in place."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+        return torch.stack(inputs).sum(0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return tuple(grad.clone() if needed else None for needed in ctx.needs_input_grad)
 
 
 class _NoRows(torch.autograd.Function):

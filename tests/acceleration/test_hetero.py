@@ -547,3 +547,19 @@ def test_a_checkpoint_has_pygs_gradients(loader: Loader, reentrant: bool) -> Non
         checkpoint(layer, *x.values(), use_reentrant=reentrant)[:6].square().sum().backward()
     for mine, theirs in zip(ours.first.parameters(), model.first.parameters(), strict=True):
         assert_same(mine.grad, theirs.grad, torch.float32)
+
+
+@pytest.mark.parametrize("name", CONVS)
+def test_gradients_add_up_in_place_as_pygs(name: str) -> None:
+    x, edges, layer = rows_of(), edges_of(), made(CONVS[name])
+    grads = []
+    for one in (layer, accelerate(copy.deepcopy(layer))):
+        for part in range(3):
+            out = one(x, edges)
+            sum(out[kind].sum() * (place + part) for place, kind in enumerate(out)).backward()
+            for weight in one.parameters():
+                if weight.grad is not None:
+                    weight.grad *= 0.5
+        grads.append([weight.grad for weight in one.parameters()])
+    for found, expected in zip(grads[1], grads[0], strict=True):
+        assert_same(found, expected, torch.float32)

@@ -16,7 +16,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GraphConv, GraphSAGE, HeteroConv, SAGEConv, to_hetero
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
-from a3gnn import Loader
+from a3gnn import Loader, accelerate
 from a3gnn.errors import GraphError, MemoryLimitError, UsageError
 from a3gnn.graphs.convert import convert
 from a3gnn.loader.limited import CutBatch
@@ -566,8 +566,11 @@ def flat(model: torch.nn.Module) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("reach", [Reach(2, degrees=False), Reach(2, degrees=True), Reach(4, False), Reach(None, True)])
+@pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("more", [{}, {"time_attr": "year"}, {"disjoint": True}])
-def test_shares_within_a_memory_limit_add_up(wide: HeteroData, reach: Reach, more: dict[str, Any]) -> None:
+def test_shares_within_a_memory_limit_add_up(
+    wide: HeteroData, reach: Reach, more: dict[str, Any], joined: bool
+) -> None:
     how = {"num_neighbors": [4, 3], "input_nodes": "paper", "batch_size": 300, **more}
     model = Relational(wide.edge_types)
     expected = []
@@ -576,6 +579,7 @@ def test_shares_within_a_memory_limit_add_up(wide: HeteroData, reach: Reach, mor
         out = gradients(model, batch)
         expected.append((batch["paper"].input_id, out, flat(model)))
     model.zero_grad()
+    model = accelerate(model) if joined else model
     loader = Loader(wide, memory_limit=1 << 50, **how)
     assert loader.limited is not None
     for batch, (input_id, outs, grads) in zip(loader, expected, strict=True):
