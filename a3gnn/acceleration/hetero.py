@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -269,7 +269,8 @@ def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], lis
     target = _Joint(own.num_rows, [one.num_rows for one in matrices], groups)
     roots = [one.root for one in relations if one.root is not None]
     biases = [one.bias for one in relations if one.bias is not None]
-    tensors += [_times(torch.stack(some).sum(0), factor) if some else None for some in (roots, biases)]
+    # Gradients of a stack's sum would all be the same memory, so that adding to one would add to all.
+    tensors += [_times(reduce(torch.add, some), factor) if some else None for some in (roots, biases)]
     return [one.rows for one in matrices + [own] * bool(roots)], tensors, target
 
 
