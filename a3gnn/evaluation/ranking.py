@@ -32,11 +32,14 @@ class Ranks:
         among_true: Among all candidates but the known ones, float64, shape (num_pairs,). Recommendations are judged by
             these, because the true ones of a query compete for its k places.
         queries: The query of each pair, int64, shape (num_pairs,).
+        candidates: The candidate of each pair, int64, shape (num_pairs,). Pairs that repeat count once in the means
+            over queries, and each time in the means over pairs.
     """
 
     filtered: NDArray[np.float64]
     among_true: NDArray[np.float64]
     queries: NDArray[np.int64]
+    candidates: NDArray[np.int64]
 
     @property
     def mrr(self) -> float:
@@ -49,7 +52,8 @@ class Ranks:
 
     def recall(self, k: int) -> float:
         """Returns the share of a query's true candidates among its best `k`, mean over queries."""
-        return float(self._per_query((self.among_true <= k).astype(np.float64)).mean())
+        ranks, _, counts = self._by_query()
+        return float((_sums(ranks <= k, counts) / counts).mean())
 
     def ndcg(self, k: int) -> float:
         """Returns the normalized discounted cumulative gain of the best `k`, mean over queries.
@@ -57,27 +61,35 @@ class Ranks:
         A true candidate at rank r gains 1 / log2(1 + r) (Jaervelin and Kekaelaeinen 2002); the ideal has all true ones
         first.
         """
-        gains = np.where(self.among_true <= k, 1 / np.log2(1 + self.among_true), 0.0)
+        ranks, _, counts = self._by_query()
+        gains = np.where(ranks <= k, 1 / np.log2(1 + ranks), 0.0)
         ideal = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))])
-        counts = np.unique(self.queries, return_counts=True)[1]
-        return float((self._per_query(gains) * counts / ideal[np.minimum(counts, k)]).mean())
+        return float((_sums(gains, counts) / ideal[np.minimum(counts, k)]).mean())
 
     def mean_average_precision(self, k: int) -> float:
         """Returns the mean over queries of the mean precision at each true candidate among the best `k`.
 
         It is divided by the number of true candidates, or by `k` if that is less.
         """
-        order = np.lexsort((self.among_true, self.queries))
-        queries, ranks = self.queries[order], self.among_true[order]
-        _, firsts, counts = np.unique(queries, return_index=True, return_counts=True)
-        before = np.arange(1, len(ranks) + 1) - np.repeat(firsts, counts)
+        ranks, before, counts = self._by_query()
         precision = np.where(ranks <= k, before / ranks, 0.0)
-        return float((np.add.reduceat(precision, firsts) / np.minimum(counts, k)).mean())
+        return float((_sums(precision, counts) / np.minimum(counts, k)).mean())
 
-    def _per_query(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns the mean of `values` over the pairs of each query."""
-        _, places, counts = np.unique(self.queries, return_inverse=True, return_counts=True)
-        return np.bincount(places, values) / counts
+    def _by_query(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the ranks among the true ones of distinct pairs, query by query, each query's in ascending order.
+
+        Then the place of each in its query, from 1, and the number of pairs of each query.
+        """
+        firsts = np.unique(np.stack([self.queries, self.candidates]), axis=1, return_index=True)[1]
+        order = firsts[np.lexsort((self.among_true[firsts], self.queries[firsts]))]
+        counts = np.unique(self.queries[order], return_counts=True)[1]
+        places = np.arange(1, len(order) + 1) - np.repeat(counts.cumsum() - counts, counts)
+        return self.among_true[order], places, counts
+
+
+def _sums(values: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the sum of the `values` of each query, which has `counts` of them."""
+    return np.add.reduceat(values, counts.cumsum() - counts, dtype=np.float64)
 
 
 def rank_pairs(
@@ -134,7 +146,7 @@ def rank_pairs(
         lists = [part for one in excluded for part in (one.indptr[low : high + 1], one.ids)]
         result[:, members] = _ranks_of(blocks, owners, true[1][members], lists)
         del blocks  # two blocks at once would be twice the memory
-    return Ranks(result[0], result[1], true[0])
+    return Ranks(result[0], result[1], *true)
 
 
 def _ranks_of(
@@ -168,13 +180,13 @@ class _Blocks:
 
     def _scores(self, first: int, last: int) -> NDArray[Any]:
         with torch.no_grad():
-            found = self._score(self._queries, torch.arange(first, last))
+            found = torch.as_tensor(self._score(self._queries, torch.arange(first, last)))
         if found.shape != (len(self._queries), last - first):
             raise UsageError(
                 f"score must return shape {(len(self._queries), last - first)}, one row per query and one column per "
                 f"candidate, got {tuple(found.shape)}"
             )
-        found = found if found.dtype == torch.float64 else found.float()
+        found = found.float() if found.dtype.itemsize <= 2 else found.detach()
         scores: NDArray[Any] = found.cpu().contiguous().numpy()
         if np.isnan(scores).any():
             raise UsageError("score must return numbers, got NaN; the model may have diverged")

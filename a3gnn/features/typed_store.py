@@ -53,7 +53,7 @@ class TypedStore:
 
     Args:
         schema: The types.
-        stores: The store of each; None for a type without features or nodes.
+        stores: The store of each; None for a type without features.
         spare: Buffers that each type keeps for later mini-batches; None allocates for each mini-batch.
     """
 
@@ -91,9 +91,7 @@ class TypedStore:
         """
         chosen = _cached(features, edges, config.cache_bytes) if config.cache_bytes else [_NOBODY] * len(features)
         stores = [
-            None
-            if one is None or not one.shape[0]
-            else open_features(Graph.of_nodes(one), config, device=device, cached=nodes)
+            None if one is None else open_features(Graph.of_nodes(one), config, device=device, cached=nodes)
             for one, nodes in zip(features, chosen, strict=True)
         ]
         return cls(edges.schema, stores, spare)

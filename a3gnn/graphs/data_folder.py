@@ -78,7 +78,7 @@ def _attributes(store: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     for name, value in store.items():
         place = "" if store._key is None else f" of {store._key}"
         entry, own = _encoded(value, f"{name}{place}")
-        stem = re.sub(r"\W|^(?=\d)", "_", name)[:_NAME_LENGTH]
+        stem = re.sub(r"\W|^(?=\d)", "_", name, flags=re.ASCII)[:_NAME_LENGTH]
         names = [f"{stem}_{len(arrays) + i}" for i in range(len(own))]
         arrays |= dict(zip(names, own, strict=True))
         found[name] = entry | ({"arrays": names} if own else {})
@@ -92,6 +92,7 @@ def _encoded(value: Any, name: str) -> tuple[dict[str, Any], list[NDArray[Any]]]
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return {"kind": "array"}, [value]
     if not isinstance(value, torch.Tensor):
+        value = value.item() if isinstance(value, np.generic) else value
         try:
             if json.loads(json.dumps(value)) == value:
                 return {"kind": "value", "value": value}, []

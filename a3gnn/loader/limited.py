@@ -122,6 +122,7 @@ class LimitedBatches:
         self._last: dict[bool, tuple[int, Size]] = {}
         self._seen: set[bool] = set()
         self._reach: Reach | None = None
+        self._calls = 0
         self._under_way: _Pass | None = None
         self._whole: ShareLoop | None = None
         self._served: list[tuple[Callable[[], Any], int]] = []
@@ -402,7 +403,8 @@ class LimitedBatches:
         """Records the modules of the user's model, which its first pass has shown."""
         if self._model is None:
             self._modules.update(called)
-            self._reach = reach_of(self._modules, calls) if self._modules else None
+        self._calls = max(self._calls, calls)
+        self._reach = reach_of(self._modules, self._calls) if self._modules else None
 
     def _reach_of(self, whole: Subgraph) -> Reach:
         """Returns the part of mini-batches that the model reads; a usual one with degrees until the model is known."""

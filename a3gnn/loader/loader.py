@@ -518,7 +518,9 @@ class Loader(SeedLoader):
     def _follow_x(self) -> None:
         """Rebuilds the pipeline if the memory of its features has moved."""
         if any(state_of(x) != self._x_states[kind] for kind, x in self._x.items()):
-            self.__setstate__(self.__getstate__())
+            state = self.__getstate__()
+            given = state["given"] | {"data": self._given["data"]}  # with the user's tensors, which may change again
+            self.__setstate__(state | {"given": given, "arrays": []})
 
     def _within(self, limit: int, asked: LoaderArguments, device: Any, model: Any) -> LimitedBatches:
         """Returns what serves this loader's mini-batches within `limit` bytes."""

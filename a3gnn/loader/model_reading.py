@@ -63,16 +63,20 @@ def reach_of(modules: Iterable[nn.Module], calls: int = 0) -> Reach:
 def layers_of(modules: Iterable[nn.Module], calls: Mapping[nn.Module, int]) -> int:
     """Returns how many layers the `calls` of convolutions are, one after the other.
 
-    Convolutions of several relations in one dict, as in a `HeteroConv` or a model by `to_hetero`, are one layer.
+    Convolutions of several relations in a `HeteroConv`, or in a dict of a model by `to_hetero`, are one layer. Those in
+    a dict of the user's own may be called one after the other.
 
     Args:
         modules: All modules of the model.
         calls: How often each convolution and each `HeteroConv` was called.
     """
     layer: dict[nn.Module, nn.Module] = {}
-    for module in modules:
+    everything = [*modules]
+    by_to_hetero = {*_all_of(one for one in everything if type(one).__name__.startswith("GraphModule"))}
+    for module in everything:
         inner = getattr(module, "convs", None) if _native_name(module) == "HeteroConv" else module
-        if isinstance(inner, nn.ModuleDict) and all(name.count("__") > 1 for name in inner._modules):
+        joined = inner is not module or module in by_to_hetero
+        if joined and isinstance(inner, nn.ModuleDict) and all(name.count("__") > 1 for name in inner._modules):
             layer |= dict.fromkeys(inner.children(), inner) | {module: inner}
     most: dict[nn.Module, int] = {}
     for module, number in calls.items():

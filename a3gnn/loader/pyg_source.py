@@ -195,7 +195,7 @@ def _of_hetero(data: HeteroData, weight_attr: str | None, time_attr: str | None)
         if (rows := getattr(data[kind].get("x"), "shape", (count,))[0]) != count:
             raise GraphError(f"x of {kind!r} must have one row per node, got {rows:,} rows for num_nodes {count:,}")
     schema = Schema.of(counts, [Relation(*kind) for kind in data.edge_types])
-    features = {kind: _features(data[kind].get("x"), count) for kind, count in schema.counts.items()}
+    features = {kind: _features(data[kind].get("x"), count) if count else None for kind, count in schema.counts.items()}
     read = [kind for kind, one in features.items() if one is not None]
     attributes, stores = DataAttributes(data, schema, read), [data[key] for key in relation_keys(schema)]
     found = [_edge_index(one, known) for one, known in zip(stores, attributes.adjacencies, strict=True)]

@@ -37,7 +37,8 @@ def as_known(array: NDArray[Any]) -> NDArray[Any]:
 def file_behind(array: NDArray[Any]) -> NDArray[Any] | None:
     """Returns the known map of a whole file whose memory `array` is, such as an array of a tensor; else None."""
     match = _maps.get(array.ctypes.data)
-    return None if match is None or (match.shape, match.dtype) != (array.shape, array.dtype) else match
+    layout = array.shape, array.strides, array.dtype
+    return None if match is None or (match.shape, match.strides, match.dtype) != layout else match
 
 
 def mapping_of(array: NDArray[Any]) -> mmap.mmap | None:

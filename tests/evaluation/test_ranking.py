@@ -77,7 +77,7 @@ def test_metrics_equal_their_definitions(pairs: Any) -> None:
         relevance = np.isin(np.arange(CANDIDATES), mine)
         gains.append(ndcg_score(relevance[None], masked.nan_to_num(neginf=-1e9).numpy()[None], k=5))
     whole = ~np.isin(ranks.queries, [q for q in np.unique(true[0]) if _in_both(q, true, known)])
-    ranks = type(ranks)(ranks.filtered[whole], ranks.among_true[whole], ranks.queries[whole])
+    ranks = type(ranks)(*(of_all[whole] for of_all in vars(ranks).values()))
     assert len(recalls) > 2
     assert ranks.recall(5) == pytest.approx(np.mean(recalls))
     assert ranks.ndcg(5) == pytest.approx(np.mean(gains))
@@ -128,3 +128,22 @@ def test_what_can_not_be_ranked_is_said(more: dict[str, Any], message: str) -> N
     given = {"score": lambda queries, candidates: torch.zeros(len(queries), len(candidates)), "pairs": [[0], [1]]}
     with pytest.raises(UsageError, match=message):
         rank_pairs(**{**given, "num_candidates": 5, **more})
+
+
+def test_pairs_that_repeat_count_once_per_query() -> None:
+    scores = torch.tensor([[5.0, 4, 3, 2, 1], [1.0, 2, 3, 4, 5]])
+    once = np.array([[0, 0, 1], [0, 3, 2]])
+    many = once[:, [0, 1, 2, 0, 0, 2]]
+    one, other = (rank_pairs(lambda q, c: scores[q][:, c], pairs, 5) for pairs in (once, many))
+    for k in (1, 2, 5):
+        for name in ("recall", "ndcg", "mean_average_precision"):
+            assert getattr(other, name)(k) == getattr(one, name)(k) <= 1
+    assert one.mrr == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
+    assert other.mrr == pytest.approx((1 + 1 / 3 + 1 / 3 + 1 + 1 + 1 / 3) / 6)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
+def test_counts_beyond_float32_are_told_apart(dtype: torch.dtype) -> None:
+    scores = torch.tensor([1 << 24, (1 << 24) + 1], dtype=dtype)
+    ranks = rank_pairs(lambda q, c: scores[c].expand(len(q), -1), np.array([[0, 1], [0, 1]]), 2)
+    assert ranks.filtered.tolist() == [2, 1]

@@ -610,3 +610,15 @@ def test_a_set_of_ogb_in_dicts_is_a_hetero_data(serve: Any, tmp_path: Path) -> N
     assert batch["paper"].n_id.tolist() == [0]
     with pytest.raises(GraphError, match="ogb:ogbn-mag must have one type of nodes and edges"):
         Graph.load("ogb:ogbn-mag")
+
+
+@pytest.mark.parametrize("name", ["a\u00b2", "\u2167", "5x", "../x", "", "a\u0301"])
+def test_names_of_any_characters_and_scalars_of_numpy_are_stored(name: str, tmp_path: Path) -> None:
+    data = HeteroData()
+    data["a"].num_nodes = np.int64(3)
+    data["a"][name] = torch.arange(3)
+    data["a", "to", "a"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    found = convert(data, tmp_path / "folder")
+    assert isinstance(found, HeteroData)
+    assert found["a"].num_nodes == 3
+    assert torch.equal(found["a"][name], torch.arange(3))

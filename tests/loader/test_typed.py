@@ -694,3 +694,93 @@ def test_a_class_with_a_copy_of_its_own_is_copied_by_it() -> None:
     assert type(batch) is Named
     assert batch.copies > 1
     assert batch["a"].x.flatten().tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_type_without_nodes_keeps_its_x(wide: HeteroData) -> None:
+    wide["none"].x = torch.empty(0, 5)
+    wide["none", "to", "paper"].edge_index = torch.empty(2, 0, dtype=torch.int64)
+    for config in ({}, {"feature_tier": "disk", "cache_bytes": 50_000}):
+        for batch in Loader(wide, [2, 2], "paper", batch_size=300, config=config):
+            assert batch["none"].x.shape == (0, 5)
+
+
+def test_an_x_that_is_set_again_and_again_is_followed(wide: HeteroData) -> None:
+    loader = Loader(wide, [2, 2], "paper", batch_size=100)
+    for width in (40, 7, 3):
+        wide["paper"].x.data = torch.randn(900, width)
+        batch = next(iter(loader))
+        assert torch.equal(batch["paper"].x, wide["paper"].x[batch["paper"].n_id])
+
+
+@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[:1].expand(6, 6)])
+def test_a_view_of_a_file_is_no_file(view: Any, tmp_path: Path) -> None:
+    data = HeteroData()
+    data["a"].x = torch.rand(6, 6)
+    data["a", "to", "a"].edge_index = torch.randint(6, (2, 20))
+    opened = convert(data, tmp_path / "folder")
+    assert isinstance(opened, HeteroData)
+    opened["a"].x = view(opened["a"].x)
+    for tier in ("ram", "disk"):
+        batch = next(iter(Loader(opened, [2], "a", config={"feature_tier": tier})))
+        assert torch.equal(batch["a"].x, view(data["a"].x)[batch["a"].n_id])
+
+
+class InTurn(torch.nn.Module):
+    """Its relations are called one after the other, each with the rows of the last."""
+
+    def __init__(self, kinds: list[tuple[str, str, str]]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.ModuleDict({"paper": torch.nn.Linear(40, 8), "author": torch.nn.Linear(8, 8)})
+        self.convs = torch.nn.ModuleDict({"__".join(kind): SAGEConv((8, 8), 8) for kind in kinds})
+        self.kinds = kinds
+
+    def forward(self, batch: HeteroData) -> torch.Tensor:
+        x = {kind: layer(batch[kind].x) for kind, layer in self.first.items()}
+        for kind in self.kinds:
+            ends = x[kind[0]], x[kind[2]]
+            x[kind[2]] = self.convs["__".join(kind)](ends, batch[kind].edge_index).relu()
+        return x["paper"][: batch["paper"].batch_size]
+
+
+class Again(torch.nn.Module):
+    """Calls one layer several times."""
+
+    def __init__(self, kinds: list[tuple[str, str, str]]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.ModuleDict({"paper": torch.nn.Linear(40, 8), "author": torch.nn.Linear(8, 8)})
+        self.conv = HeteroConv({kind: SAGEConv((8, 8), 8) for kind in kinds})
+
+    def forward(self, batch: HeteroData) -> torch.Tensor:
+        x = {kind: layer(batch[kind].x) for kind, layer in self.first.items()}
+        for _ in range(3):
+            x |= {kind: rows.relu() for kind, rows in self.conv(x, batch.edge_index_dict).items()}
+        return x["paper"][: batch["paper"].batch_size]
+
+
+@pytest.mark.parametrize("make", [InTurn, Again])
+@pytest.mark.parametrize("known", [True, False])
+def test_shares_suit_relations_in_turn_and_layers_that_repeat(wide: HeteroData, make: Any, known: bool) -> None:
+    kinds = [("paper", "rev_writes", "author"), ("author", "writes", "paper"), ("paper", "cites", "paper")]
+    model = make(kinds)
+    loader = Loader(wide, [4], "paper", batch_size=300, memory_limit=1 << 50, model=model if known else None)
+    limited = loader.limited
+    assert limited is not None
+    for number, batch in enumerate(loader):
+        for share in batch.shares():  # the whole mini-batch, from which the loader learns how the model reads
+            model.zero_grad()
+            outs = gradients(model, share)
+            expected = flat(model)
+        if number == 0:
+            continue
+        model.zero_grad()
+        loop, found = batch.shares, []
+        whole = loop.batch.subgraph
+        for low in range(0, 300, 70):
+            high = min(low + 70, 300)
+            part = exact_share(whole, low, high, limited._reach_of(whole))
+            share = limited._share(loop, part, loop.seeds.within(low, high))
+            found.append(gradients(model, share, share.seed_share))
+        assert torch.allclose(torch.cat(found), outs, atol=1e-5)
+        assert torch.allclose(flat(model), expected, atol=1e-5)
