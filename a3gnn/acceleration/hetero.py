@@ -272,7 +272,7 @@ def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], lis
     target = _Joint(own.num_rows, [one.num_rows for one in matrices], groups)
     roots = [one.root for one in relations if one.root is not None]
     biases = [one.bias for one in relations if one.bias is not None]
-    tensors += [_times(_Sum.apply(*some), factor) if some else None for some in (roots, biases)]
+    tensors += [_times(_Sum.apply(*some), factor) if some else None for some in (roots, biases)]  # type: ignore[no-untyped-call]
     return [one.rows for one in matrices + [own] * bool(roots)], tensors, target
 
 
