@@ -59,9 +59,9 @@ class DenseRows:
         """
         return DenseRows(readonly(as_halves(self.array)))
 
-    def sizes(self) -> NDArray[np.int64]:
-        """Returns the bytes of each row as a copy made by `take`, int64, shape (num_rows,)."""
-        return np.full(len(self.array), self.row_bytes)
+    def sizes(self, value_bytes: int) -> NDArray[np.int64]:
+        """Returns the bytes of a copy of each row with values of `value_bytes`, int64, shape (num_rows,)."""
+        return np.full(len(self.array), self.array.shape[1] * value_bytes)
 
     def num_that_fit(self, nodes: NDArray[np.int32], nbytes: int) -> int:
         """Returns how many rows, of `nodes` from the first on, fit in `nbytes` as copies made by `take`."""
@@ -109,15 +109,15 @@ class SparseRows:
         copies = np.array(indptr), np.array(indices), as_halves(data)
         return SparseRows(CsrArrays(*(readonly(array) for array in copies)))
 
-    def sizes(self) -> NDArray[np.int64]:
-        """Returns the bytes of each row as a copy made by `take`, int64, shape (num_rows,)."""
-        indptr, indices, data = self.csr
-        return np.diff(indptr) * (indices.itemsize + data.itemsize) + indptr.itemsize
+    def sizes(self, value_bytes: int) -> NDArray[np.int64]:
+        """Returns the bytes of a copy of each row with values of `value_bytes`, int64, shape (num_rows,)."""
+        indptr, indices, _ = self.csr
+        return np.diff(indptr) * (indices.itemsize + value_bytes) + indptr.itemsize
 
     def num_that_fit(self, nodes: NDArray[np.int32], nbytes: int) -> int:
         """Returns how many rows, of `nodes` from the first on, fit in `nbytes` as copies made by `take`."""
         room = nbytes - self.csr.indptr.itemsize
-        return int(np.searchsorted(np.cumsum(self.sizes()[nodes]), room, side="right"))
+        return int(np.searchsorted(np.cumsum(self.sizes(self.csr.data.itemsize)[nodes]), room, side="right"))
 
     def lengths(self, ids: NDArray[np.int32], where: NDArray[np.int32], out: NDArray[np.int64]) -> None:
         """Writes the number of stored entries of the rows of `ids` to `out[where]`."""

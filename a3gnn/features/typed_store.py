@@ -23,14 +23,13 @@ from a3gnn.graphs.edge_list_kernels import count_entries
 from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.halves import values_of
 from a3gnn.graphs.schema import Schema
 from a3gnn.sampling.subgraph import Block, Subgraph
 from a3gnn.sampling.typed import TypedSubgraph, by_type
 
 #: The features of each type, in the order of the schema; None for a type without any.
 FeaturesOfTypes = Sequence[DenseFeatures | SparseFeatures | None]
-
-
 _NOBODY = np.empty(0, dtype=np.int32)
 
 
@@ -89,7 +88,7 @@ class TypedStore:
         Raises:
             ConfigError: A feature is beyond float16's range.
         """
-        chosen = _cached(features, edges, config.cache_bytes) if config.cache_bytes else [_NOBODY] * len(features)
+        chosen = _cached(features, edges, config) if config.cache_bytes else [_NOBODY] * len(features)
         stores = [
             None if one is None else open_features(Graph.of_nodes(one), config, device=device, cached=nodes)
             for one, nodes in zip(features, chosen, strict=True)
@@ -132,7 +131,7 @@ class TypedStore:
 
     def served_bytes(self, n_id: NDArray[np.int32]) -> int:
         """Returns the bytes of the features of `n_id`, ids through all types, as mini-batches have them."""
-        counts = np.histogram(n_id, bins=self._schema.layout[0])[0].tolist()
+        counts = np.diff([np.count_nonzero(n_id < end) for end in self._schema.layout[0]]).tolist()
         return sum(4 * one.num_features * n for one, n in zip(self._stores, counts, strict=True) if one is not None)
 
     def enter_part(self, part: int) -> None:
@@ -142,13 +141,12 @@ class TypedStore:
         """Returns `subgraph` by type, with the features of its nodes."""
         view, found, hits = by_type(subgraph, self._schema), list[torch.Tensor | None](), 0
         for store, pool, ids in zip(self._stores, self._pools, view.n_id, strict=True):
-            read = (
-                None
-                if store is None
-                else store.read(ids.astype(np.int32), None if pool is None else pool.lend(len(ids)))
-            )
-            found.append(None if read is None else read.x)
-            hits += 0 if read is None else read.hits
+            if store is None:
+                found.append(None)
+                continue
+            read = store.read(ids.astype(np.int32), None if pool is None else pool.lend(len(ids)))
+            found.append(read.x)
+            hits += read.hits
         return TypedRows(view, tuple(found), hits)
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
@@ -170,11 +168,11 @@ class TypedStore:
         return self.read(ids, out)
 
 
-def _cached(features: FeaturesOfTypes, edges: Edges, cache_bytes: int) -> list[NDArray[np.int32]]:
+def _cached(features: FeaturesOfTypes, edges: Edges, config: TrainConfig) -> list[NDArray[np.int32]]:
     """Returns the nodes of each type whose rows are cached, int32, ascending.
 
     They are taken by falling number of edges from them per byte, until rows and maps (an int32 per node of a type of
-    which a row is cached) take `cache_bytes`.
+    which a row is cached) take `config.cache_bytes`.
     """
     layout = edges.schema.layout[0]
     entries = np.zeros(edges.num_nodes, dtype=np.int64)
@@ -182,7 +180,8 @@ def _cached(features: FeaturesOfTypes, edges: Edges, cache_bytes: int) -> list[N
     sizes = np.zeros(edges.num_nodes, dtype=np.int64)  # 0 where there is nothing to cache
     for one, first, last in zip(features, layout, layout[1:], strict=False):
         if one is not None:
-            sizes[first:last] = rows_of(one).sizes()
+            stored = 2 if config.feature_dtype == "float16" else values_of(one).itemsize
+            sizes[first:last] = rows_of(one).sizes(stored)
     ranked = np.argsort(-entries / np.maximum(sizes, 1), kind="stable")
     ranked = ranked[sizes[ranked] > 0]
     kinds = np.searchsorted(layout[1:], ranked, side="right")
@@ -190,5 +189,5 @@ def _cached(features: FeaturesOfTypes, edges: Edges, cache_bytes: int) -> list[N
     for kind in np.unique(kinds):
         # A copy of sparse rows has one pointer more than rows.
         costs[np.argmax(kinds == kind)] += CACHE_INDEX_BYTES * (layout[kind + 1] - layout[kind]) + 8
-    held = np.sort(ranked[: np.searchsorted(costs.cumsum(), cache_bytes, side="right")])
+    held = np.sort(ranked[: np.searchsorted(costs.cumsum(), config.cache_bytes, side="right")])
     return [(held[(held >= first) & (held < last)] - first).astype(np.int32) for first, last in pairwise(layout)]

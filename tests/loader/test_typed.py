@@ -516,6 +516,17 @@ def test_half_precision_halves_the_rows_of_every_type(wide: HeteroData) -> None:
         assert torch.equal(x, one[kind].x.half().float())
 
 
+def test_a_cache_of_half_precision_holds_more_rows(wide: HeteroData) -> None:
+    config = {"feature_tier": "disk", "cache_bytes": 80_000}
+    stores = [
+        Loader(wide, [5], "paper", config={**config, "feature_dtype": dtype})._pipeline.store
+        for dtype in ("float32", "float16")
+    ]
+    for store in stores:
+        assert 79_000 < store.cache_bytes <= 80_000
+    assert len(stores[1].cached) > len(stores[0].cached) + 200
+
+
 def test_an_x_that_is_no_feature_stays_an_attribute(wide: HeteroData) -> None:
     wide["author"].x[3] = float("nan")
     wide["paper"].x = wide["paper"].x.long()
