@@ -20,7 +20,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
@@ -29,6 +28,7 @@ from torch_geometric.data import HeteroData
 from a3gnn import Loader, accelerate
 from a3gnn.graphs.typed import read_typed
 from a3gnn.threads import pool
+from benchmarks.typed_sampling import print_arms, print_mean, quartiles
 
 _WARM_UP = 4
 
@@ -101,10 +101,7 @@ def measured(path: Path, asked: argparse.Namespace) -> dict[str, Any]:
             if done == asked.batches + _WARM_UP:
                 break
     row: dict[str, Any] = {"graph": path.stem, "relations": len(data.edge_types), "edges": edges / done}
-    for name in names:
-        low, middle, high = np.percentile(np.array(seconds[name][_WARM_UP:]) * 1e3, [25, 50, 75])
-        row[name] = {"ms": middle, "low": low, "high": high}
-    return row
+    return row | {name: quartiles(seconds[name][_WARM_UP:]) for name in names}
 
 
 def main() -> None:
@@ -125,13 +122,9 @@ def main() -> None:
     for path in asked.graphs:
         row = measured(path, asked)
         rows.append(row)
-        print(f"{row['graph']}: {row['relations']} relations, {row['edges']:,.0f} edges a mini-batch")
-        for name in ("PyG", "one by one", "joined"):
-            one, first = row[name], row["PyG"]["ms"]
-            print(f"  {name:12} {one['ms']:8.2f} ms ({one['low']:.2f} to {one['high']:.2f}), x{first / one['ms']:.2f}")
+        print_arms(row, ("PyG", "one by one", "joined"), "PyG", row["edges"])
     for name in ("one by one", "joined"):
-        ratios = np.log([row["PyG"]["ms"] / row[name]["ms"] for row in rows])
-        print(f"geometric mean of PyG / {name}: {np.exp(ratios.mean()):.2f}")
+        print_mean(rows, "PyG", name)
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

@@ -128,10 +128,27 @@ def measured(graph: TypedGraph, fanouts: list[int], size: int, batches: int) -> 
                 seconds[name].append(perf_counter() - begin)
                 edges[name].append(count)
     row: dict[str, Any] = {"graph": graph.name, "relations": len(graph.schema.relations), "seed_type": graph.seed_type}
-    for name in arms:
-        low, middle, high = np.percentile(np.array(seconds[name]) * 1e3, [25, 50, 75])
-        row[name] = {"ms": middle, "low": low, "high": high, "edges": float(np.mean(edges[name]))}
-    return row
+    return row | {name: quartiles(seconds[name]) | {"edges": float(np.mean(edges[name]))} for name in arms}
+
+
+def quartiles(seconds: list[float]) -> dict[str, float]:
+    """Returns the median of `seconds` and the quartiles around it, in milliseconds."""
+    low, middle, high = np.percentile(np.array(seconds) * 1e3, [25, 50, 75])
+    return {"ms": middle, "low": low, "high": high}
+
+
+def print_arms(row: dict[str, Any], names: tuple[str, ...], first: str, edges: float) -> None:
+    """Prints the arms `names` of a graph beside the arm `first`; a mini-batch has `edges`."""
+    print(f"{row['graph']}: {row['relations']} relations, {edges:,.0f} edges a mini-batch")
+    for name in names:
+        one, peer = row[name], row[first]["ms"]
+        print(f"  {name:22} {one['ms']:8.3f} ms ({one['low']:.3f} to {one['high']:.3f}), x{peer / one['ms']:.2f}")
+
+
+def print_mean(rows: list[dict[str, Any]], first: str, name: str) -> None:
+    """Prints the geometric mean of the ratios of the arms `first` and `name`."""
+    ratios = np.log([row[first]["ms"] / row[name]["ms"] for row in rows])
+    print(f"geometric mean of {first} / {name}: {np.exp(ratios.mean()):.2f}")
 
 
 def main() -> None:
@@ -147,13 +164,8 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = [measured(TypedGraph(path, asked.timed), asked.fanouts, asked.seeds, asked.batches) for path in asked.graphs]
     for row in rows:
-        peer = row["pyg-lib"]["ms"]
-        print(f"{row['graph']}: {row['relations']} relations, {row['a3gnn']['edges']:,.0f} edges a mini-batch")
-        for name in ("a3gnn", "a3gnn with edge lists", "pyg-lib"):
-            one = row[name]
-            print(f"  {name:22} {one['ms']:8.3f} ms ({one['low']:.3f} to {one['high']:.3f}), x{peer / one['ms']:.2f}")
-    ratios = np.log([row["pyg-lib"]["ms"] / row["a3gnn with edge lists"]["ms"] for row in rows])
-    print(f"geometric mean of pyg-lib / a3gnn with edge lists: {np.exp(ratios.mean()):.2f}")
+        print_arms(row, ("a3gnn", "a3gnn with edge lists", "pyg-lib"), "pyg-lib", row["a3gnn"]["edges"])
+    print_mean(rows, "pyg-lib", "a3gnn with edge lists")
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

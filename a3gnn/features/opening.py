@@ -68,11 +68,13 @@ def open_features(
     from_disk = config.feature_tier == "disk" or parts is not None
     base = base_rows(graph, config, from_disk) if table is None else _table_rows(table, from_disk)
     size, config = (graph.features if table is None else table).shape, config.canonical()
-    policy, batch_size = config.cache_policy, config.batch_size
-    rank: _Ranked = partial(cached_nodes, graph, policy=policy, fanouts=fanouts, batch_size=batch_size, rows=base)
-    if cached is not None:
-        nodes = cached
-        rank = lambda nbytes: nodes  # noqa: E731
+
+    def rank(nbytes: int) -> NDArray[np.int32]:
+        if cached is not None:
+            return cached
+        policy, batch_size = config.cache_policy, config.batch_size
+        return cached_nodes(graph, nbytes, policy, fanouts=fanouts, batch_size=batch_size, rows=base)
+
     kept = parts if config.feature_tier == "ram" else None
     if isinstance(base, SparseRows):
         sparse = partial(SparseHostStore, base, *size, parts=kept, owns_base=not from_disk)

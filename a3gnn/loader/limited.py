@@ -263,9 +263,10 @@ class LimitedBatches:
         seeds = max(1, int(whole.num_seeds * _FIRST))
         while True:
             part = exact_share(whole, 0, seeds, self._reach_of(whole))
-            if seeds == 1 and self._least(self.size_of(part)) > room:
-                self._refuse(self.size_of(part), None)
-            over = max(self.size_of(part).over(most) / _FIRST, self._guess(part) / max(room, 1))
+            size = self.size_of(part)
+            if seeds == 1 and self._least(size) > room:
+                self._refuse(size, None)
+            over = max(size.over(most) / _FIRST, self._guess(part) / max(room, 1))
             if over <= 1 or seeds == 1:
                 return part
             seeds = max(1, min(seeds - 1, int(seeds / over)))
