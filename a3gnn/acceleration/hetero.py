@@ -40,7 +40,7 @@ _NO_SLOTS = np.empty(0, dtype=np.int32)
 
 
 class _Matrix(NamedTuple):
-    """Rows of sources or targets, and what is read of them once per call, because that of `LazyRows` takes long.
+    """Rows of sources or targets, and facts about them, which are read once per call: `LazyRows` take long to tell.
 
     Attributes:
         rows: The rows.
@@ -418,7 +418,7 @@ class _Plan:
 def _plan_of(
     group: _Group, table: NDArray[np.int64], matrices: int, limits: tuple[int, int], costs: Any, dtype: np.dtype[Any]
 ) -> _Plan | None:
-    """Returns the plan of `_Group.plan`; `table`, `limits` and `costs` are those of `join_relations`."""
+    """Returns the plan of `_Group.plan`; `table`, `limits` and `costs` are arguments of `join_relations`."""
     both = group.edges[0] if len(group.edges) == 1 else torch.cat(group.edges, dim=1)
     ends, size = tuple(both[i].contiguous().numpy() for i in range(2)), both.shape[1]
     indptr, indices, nodes, mapped = (np.empty(size + one, dtype=np.int32) for one in (1, 0, 0, 0))

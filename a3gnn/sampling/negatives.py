@@ -70,7 +70,7 @@ class Negatives:
     def _drawn(
         self, pairs: NDArray[np.int32], times: NDArray[Any] | None, epoch: int, batch: int, first: int
     ) -> NDArray[np.int32]:
-        """Returns `pairs`, sources and targets, with those of the sides from `first` on drawn."""
+        """Returns `pairs`, sources and targets, with the sides from `first` on drawn."""
         keys = pair_keys(np.uint64(self.seed), np.uint64(epoch), np.uint64(batch))
         limits = self.ends[0].until(times), self.ends[1].until(times)
         sides = [(limit, end.totals, end.nodes) for limit, end in zip(limits, self.ends, strict=True)]
