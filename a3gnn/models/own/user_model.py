@@ -31,6 +31,7 @@ class UserModel:
         takes: The form of the edges that `forward` takes, by the name of its second parameter.
         aggregates: The module's declared aggregation of its input layer, or None.
         loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels; returns their mean loss.
+        target: The predicted node type; "" without types.
     """
 
     name: str
@@ -38,9 +39,10 @@ class UserModel:
     takes: Takes
     aggregates: Aggregates | None
     loss: Loss
+    target: str = ""
 
     @classmethod
-    def of(cls, name: str, module: nn.Module) -> Self:
+    def of(cls, name: str, module: nn.Module, target: str = "") -> Self:
         """Returns `module`, made by the factory `name`, with its declared attributes.
 
         Raises:
@@ -59,7 +61,10 @@ class UserModel:
                 "none; give layers in_channels instead of -1"
             )
         loss = getattr(module, "loss", None) or functional.cross_entropy
-        return cls(name, module, _takes(name, module), aggregates, loss)
+        takes = _takes(name, module)
+        if target and takes == "adjs":
+            raise ModelError(f"{name}: forward must take (x_dict, edge_index_dict) for node types, got adjs")
+        return cls(name, module, takes, aggregates, loss, target)
 
     def with_loss(self, loss: Loss, weights: str, target: Target) -> Self:
         """Returns the model with `loss`, or with the module's own loss, which gets labels as torch's losses take them.
@@ -101,13 +106,17 @@ class UserModel:
         """Number of weights."""
         return sum(one.numel() for one in self.module.parameters())
 
-    def outputs(self, x: Tensor, structure: Any, count: int, classes: int) -> Tensor:
+    def outputs(self, x: Any, structure: Any, count: int, classes: int) -> Tensor:
         """Returns the output of `forward` for the first `count` nodes, float32, shape (count, classes).
+
+        With types, they are nodes of the target type, and the output may be a dict by type.
 
         Raises:
             ModelError: The output has another type or shape.
         """
         out = self.module(x, structure)
+        if self.target and isinstance(out, dict):
+            out = out.get(self.target)
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or out.shape[1] != classes:
             got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else repr(type(out).__name__)
             raise ModelError(
