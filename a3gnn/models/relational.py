@@ -67,4 +67,5 @@ class RelationalSAGE(nn.Module):
             if place:
                 x = {kind: functional.dropout(rows.relu(), self.dropout, self.training) for kind, rows in x.items()}
             x = {**x, **conv(x, edge_index_dict)}  # a type that no relation ends in keeps its rows
-        return x[self.target]
+        outputs: Tensor = x[self.target]
+        return outputs

@@ -185,7 +185,7 @@ def test_prediction_needs_the_types_of_the_training(graph: Graph) -> None:
 def test_the_last_layer_computes_the_target_alone(graph: Graph) -> None:
     model = fresh(task_of("rsage"), graph)
     assert isinstance(model, RelationalSAGE)
-    kinds = [{key[2] for key in conv.convs.keys()} for conv in model.convs]
+    kinds = [{key[2] for key, _ in conv.convs.items()} for conv in model.convs]
     assert kinds == [{"author", "paper", "topic"}, {"paper"}]
 
 
