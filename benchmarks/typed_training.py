@@ -32,6 +32,8 @@ def data_of(path: Path, graph: Graph) -> HeteroData:
     """Returns the data in the file, with its reverse relations and the split of `graph`."""
     data = read_typed(path, reverse=True)
     assert graph.types is not None
+    for kind in graph.types.for_model.in_channels:
+        data[kind].x = data[kind].x.to_dense()  # PyG's loader selects no rows of CSR
     store = data[graph.types.target]
     for name, ids in (("train", graph.train_ids), ("val", graph.val_ids), ("test", graph.test_ids)):
         store[f"{name}_ids"] = torch.from_numpy(ids - graph.types.first).long()
@@ -43,7 +45,7 @@ def inputs_of(data: HeteroData) -> dict[str, torch.Tensor]:
     found = {}
     for kind in data.node_types:
         store = data[kind]
-        found[kind] = store.n_id if "x" not in store else store.x.to_dense() if store.x.is_sparse_csr else store.x
+        found[kind] = store.x if "x" in store else store.n_id
     return found
 
 

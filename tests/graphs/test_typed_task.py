@@ -171,6 +171,23 @@ def test_what_is_missing_or_ambiguous_is_said(tmp_path: Path) -> None:
         Graph.load("target:paper:synthetic:nodes=50")
 
 
+def test_the_data_of_a_graph_makes_the_same_graph() -> None:
+    data = papers()
+    data["paper"].train_mask = torch.arange(30) < 20
+    data["paper"].val_mask, data["paper"].test_mask = torch.arange(30) == 22, torch.arange(30) > 25
+    graph = Graph.from_pyg(data)
+    assert Graph.from_pyg(graph.to_pyg()).fingerprint == graph.fingerprint
+
+
+def test_what_needs_one_type_refuses_types(tmp_path: Path) -> None:
+    file, folder = tmp_path / "papers.pt", tmp_path / "folder"
+    torch.save(papers(), file)
+    Graph.load(file).save(folder)
+    for spec, rule in ((file, "HeteroData"), (folder, "has node types")):
+        with pytest.raises(GraphError, match=rule):
+            Graph.load_untyped(spec)
+
+
 def test_loaders_take_the_data_itself() -> None:
     with pytest.raises(UsageError, match="takes the file or the HeteroData"):
         Loader(Graph.from_pyg(papers()), [2])

@@ -15,7 +15,7 @@ from torch_geometric.data import HeteroData
 
 from a3gnn import Task, TrainConfig, predict, train
 from a3gnn.apply.predict import _check_types
-from a3gnn.errors import ConfigError, GraphError, ModelError
+from a3gnn.errors import ConfigError, GraphError, ModelError, UsageError
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.own.factory import Factory
@@ -162,6 +162,8 @@ def test_a_model_or_setting_that_does_not_fit_types_is_refused(graph: Graph, tmp
     for name, value in (("num_partitions", 2), ("seed_order", "proximity")):
         with pytest.raises(ConfigError, match=f"{name} must be .* on a graph with node types, got {value}"):
             train(TrainConfig(**{name: value}), graph, epochs=1, out=tmp_path / "run")
+    with pytest.raises(UsageError, match="adapt must be left out for a graph with node types"):
+        train(TrainConfig(), graph, adapt=True, epochs=1, out=tmp_path / "run")
     with pytest.raises(ConfigError, match="heads must be left out for this model, got 2"):
         Task(model="rsage", heads=2)
 
