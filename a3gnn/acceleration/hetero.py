@@ -34,7 +34,7 @@ from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.pipeline.known_edges import known_edges
 
 #: Supported convolutions, and their linear maps of aggregates and of own rows.
-_MAPS: dict[type, tuple[str, str]] = {convs.SAGEConv: ("lin_l", "lin_r"), convs.GraphConv: ("lin_rel", "lin_root")}
+JOINED: dict[type, tuple[str, str]] = {convs.SAGEConv: ("lin_l", "lin_r"), convs.GraphConv: ("lin_rel", "lin_root")}
 _ARGUMENTS = ("x_dict", "edge_index_dict")
 _NO_SLOTS = np.empty(0, dtype=np.int32)
 
@@ -89,7 +89,85 @@ class _Relation(NamedTuple):
     root: Tensor | None
 
 
-class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's classes have no types
+class Addend(NamedTuple):
+    """A call of a convolution whose output is added to others.
+
+    Attributes:
+        kind: The output's name: the type of the targets.
+        name: The relation's name.
+        conv: The convolution.
+        given: Its arguments.
+    """
+
+    kind: str
+    name: str
+    conv: Any
+    given: list[Any]
+
+
+class Joining(Replaced):
+    """What modules that add up the outputs of several convolutions have in common."""
+
+    def joined(self, calls: list[Addend], mean: bool, least: int) -> Any:
+        """Returns the sum, or with `mean` the mean, of the outputs of each kind.
+
+        It is None if fewer than `least` calls can be joined, or if an end is out of range.
+        """
+        if torch.is_autocast_enabled("cpu"):
+            return self.refuse("autocast")
+        types, alone = self._relations(calls)
+        if sum(map(len, types.values())) < least:
+            return self.refuse(self.refused or "fewer than two relations")
+        factors, outs = dict.fromkeys(types, 1.0), dict.fromkeys(types)
+        for kind, relations in types.items():
+            if mean:
+                factors[kind] = 1 / (len(relations) + sum(one.kind == kind for one in alone))
+            if relations:
+                outs[kind] = self._output(kind, relations, factors[kind])
+                if outs[kind] is None:
+                    return self.refuse("edge_index is out of range, or has too many edges")
+        for one in alone:
+            out, before = _times(one.conv(*one.given), factors[one.kind]), outs[one.kind]
+            if before is not None and before.shape != out.shape:
+                torch.stack([before, out])  # raises PyG's error
+            outs[one.kind] = out if before is None else before + out
+        return outs
+
+    def _relations(self, calls: list[Addend]) -> tuple[dict[str, list[_Relation]], list[Addend]]:
+        """Returns the relations that are joined, by kind, and the calls of others."""
+        types: dict[str, list[_Relation]] = {}
+        alone: list[Addend] = []
+        matrices: dict[int, _Matrix] = {}
+        for one in calls:
+            others = types.setdefault(one.kind, [])
+            relation = _checked(one.conv, one.given, others, matrices)
+            if isinstance(relation, str):
+                self.refuse(f"{one.name}: {relation}")
+                alone.append(one)
+            else:
+                others.append(relation)
+                one.conv.accept()
+        return types, alone
+
+    def _output(self, kind: str, relations: list[_Relation], factor: float) -> Any:
+        """Returns `factor` times the sum of `relations` into the type `kind`; None if an end is out of range."""
+        rows, tensors, target = _joint(relations, factor)
+        level = max(one.level if isinstance(one, LazyRows) else 0 for one in rows)
+        known = _known(relations[0].edge_index, level, target.num_dst) if may_wait() else None
+        if known is not None:
+            limit = target.num_dst if self.reads_all(kind) else known
+            target = target.copied()
+            if limit:
+                out = target.output([one.part if isinstance(one, LazyRows) else one for one in rows], tensors, limit)
+            else:
+                out = _NoRows.apply(relations[0].weight.shape[0], *rows, *tensors)  # type: ignore[no-untyped-call]
+            if out is not None:
+                note_read = partial(self.note_read, kind)
+                return joined(out, target.num_dst, target.output, rows, tensors, level + 1, note_read)
+        return target.output([one.whole() if isinstance(one, LazyRows) else one for one in rows], tensors)
+
+
+class HeteroConv(pyg.HeteroConv, Joining):  # type: ignore[misc]  # PyG's classes have no types
     """PyG's `HeteroConv`."""
 
     def unsupported(self) -> str | None:
@@ -109,62 +187,15 @@ class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's class
         reason = self.unsupported()
         if len(args) + len(kwargs) != 2 or set(kwargs) != {*_ARGUMENTS[len(args) :]}:
             reason = reason or "arguments other than x_dict and edge_index_dict"
-        if reason or torch.is_autocast_enabled("cpu"):
-            return self.refuse(reason or "autocast")
-        types, alone = self._relations([*args, *(kwargs[name] for name in _ARGUMENTS[len(args) :])])
-        if sum(map(len, types.values())) < 2:
-            return self.refuse(self.refused or "fewer than two relations")
-        factors, outs = dict.fromkeys(types, 1.0), dict.fromkeys(types)
-        for kind, relations in types.items():
-            if self.aggr == "mean":
-                factors[kind] = 1 / (len(relations) + sum(one[0] == kind for one in alone))
-            if relations:
-                outs[kind] = self._output(kind, relations, factors[kind])
-                if outs[kind] is None:
-                    return self.refuse("edge_index is out of range, or has too many edges")
-        for kind, conv, given in alone:
-            out, before = _times(conv(*given), factors[kind]), outs[kind]
-            if before is not None and before.shape != out.shape:
-                torch.stack([before, out])  # raises PyG's error
-            outs[kind] = out if before is None else before + out
-        return outs
-
-    def _relations(self, dicts: list[Any]) -> tuple[dict[str, list[_Relation]], list[tuple[str, Any, list[Any]]]]:
-        """Returns the relations that are joined, by target type, and the type, convolution and arguments of others."""
-        types: dict[str, list[_Relation]] = {}
-        alone: list[tuple[str, Any, list[Any]]] = []
-        matrices: dict[int, _Matrix] = {}
+        if reason is not None:
+            return self.refuse(reason)
+        dicts, calls = [*args, *(kwargs[name] for name in _ARGUMENTS[len(args) :])], []
         for key, conv in self.convs._modules.items():
             edge_type = _edge_type(key)
             given = _arguments(edge_type, dicts)
-            if given is None:
-                continue
-            others = types.setdefault(edge_type[2], [])
-            relation = _checked(conv, given, others, matrices)
-            if isinstance(relation, str):
-                self.refuse(f"{'__'.join(edge_type)}: {relation}")
-                alone.append((edge_type[2], conv, given))
-            else:
-                others.append(relation)
-                conv.accept()
-        return types, alone
-
-    def _output(self, kind: str, relations: list[_Relation], factor: float) -> Any:
-        """Returns `factor` times the sum of `relations` into the type `kind`; None if an end is out of range."""
-        rows, tensors, target = _joint(relations, factor)
-        level = max(one.level if isinstance(one, LazyRows) else 0 for one in rows)
-        known = _known(relations[0].edge_index, level, target.num_dst) if may_wait() else None
-        if known is not None:
-            limit = target.num_dst if self.reads_all(kind) else known
-            target = target.copied()
-            if limit:
-                out = target.output([one.part if isinstance(one, LazyRows) else one for one in rows], tensors, limit)
-            else:
-                out = _NoRows.apply(relations[0].weight.shape[0], *rows, *tensors)  # type: ignore[no-untyped-call]
-            if out is not None:
-                note_read = partial(self.note_read, kind)
-                return joined(out, target.num_dst, target.output, rows, tensors, level + 1, note_read)
-        return target.output([one.whole() if isinstance(one, LazyRows) else one for one in rows], tensors)
+            if given is not None:
+                calls.append(Addend(edge_type[2], "__".join(edge_type), conv, given))
+        return self.joined(calls, self.aggr == "mean", least=2)
 
 
 class _Group(NamedTuple):
@@ -323,7 +354,7 @@ def _checked(conv: Any, given: list[Any], others: list[_Relation], matrices: dic
         others: Calls that it is joined with.
         matrices: All matrices so far, by their id.
     """
-    if type(conv) not in _MAPS:
+    if type(conv) not in JOINED:
         return f"{type(conv).__name__} is not joined"
     if len(given) != 2 or conv._compiled_call_impl is not None or has_hooks(conv):
         return "hooks, torch.compile or other arguments"
@@ -339,7 +370,7 @@ def _checked(conv: Any, given: list[Any], others: list[_Relation], matrices: dic
     reason = conv.unsupported() or source.reason or own.reason or edges_reason(given[1])
     if reason is not None or source.is_sparse:
         return reason or "x of mostly zeros"
-    for_source, for_own = _MAPS[type(conv)]
+    for_source, for_own = JOINED[type(conv)]
     weight, bias = _parameters(conv._modules[for_source])
     root = _parameters(getattr(conv, for_own))[0] if conv.__dict__.get("root_weight", True) else None
     widths = weight.shape[1], own.width if root is None else root.shape[1]
