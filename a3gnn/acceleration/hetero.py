@@ -269,17 +269,18 @@ class _Joint(NamedTuple):
         groups = [one._replace(edges=[torch.cat(one.edges, dim=1)], is_copy=True) for one in self.groups]
         return self._replace(groups=groups)
 
-    def output(self, rows: list[Any], tensors: Sequence[Any], limit: int | None = None) -> Any:
+    def output(self, rows: list[Any], given: Sequence[Any], limit: int | None = None) -> Any:
         """Returns the output of the first `limit` targets, or of all; None if an end is out of range.
 
         Args:
             rows: The sources' rows, one matrix after another, and the targets' own; the first rows may do.
-            tensors: Each group's maps, shape (num_relations, out_channels, in_channels); then the map of own rows and
+            given: Each group's maps, shape (num_relations, out_channels, in_channels); then the map of own rows and
                 the bias, or None.
             limit: Number of targets.
         """
         limit, plans = self.num_dst if limit is None else limit, []
-        rows, tensors = ([None if one is None else one.to(self.dtype) for one in some] for some in (rows, tensors))
+        rows = [one.to(self.dtype) for one in rows]
+        tensors: list[Any] = [None if one is None else one.to(self.dtype) for one in given]
         for group, weight in zip(self.groups, tensors, strict=False):
             plan = group.plan(self.num_src, rows, (self.num_dst, limit), weight.shape[1])
             if plan is None:
@@ -287,10 +288,10 @@ class _Joint(NamedTuple):
             plans.append(plan)
         *tensors, root, bias = tensors
         own = None if self.own is None else rows[self.own]
-        sparse = None if own is None or sparse_rows(own) is None else root
-        inputs = *rows, *tensors, None if sparse is not None else root, bias
+        by_entries = own is not None and sparse_rows(own) is not None
+        inputs = *rows, *tensors, None if by_entries else root, bias
         out: Tensor = _Total.apply(_Steps(plans, self.own, limit), *inputs)  # type: ignore[no-untyped-call]
-        return out if sparse is None else out.add_(mapped(own[:limit], sparse))  # type: ignore[index]
+        return out.add_(mapped(own[:limit], root)) if own is not None and by_entries else out
 
 
 def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], list[Any], _Joint]:
@@ -701,7 +702,9 @@ def _total_by_torch(steps: _Steps, *inputs: Any) -> Tensor:
         parts = zip(plan.parts(sums, rows), weight, strict=True)
         mapped = torch.cat([part @ matrix.t() for part, matrix in parts])
         total = total + neighbor_sum(plan.slots, mapped, plan.weights)
-    return total if root is None else total + rows[steps.own][: steps.limit] @ root.t()  # type: ignore[index]
+    if root is not None:
+        total = total + rows[steps.own][: steps.limit] @ root.t()  # type: ignore[index]
+    return total  # type: ignore[no-any-return]
 
 
 class _Sums(torch.autograd.Function):

@@ -39,7 +39,7 @@ class ModuleDict(nn.ModuleDict, Joining):
             outs = self.joined(given, mean=False, least=1)
             self.__dict__.setdefault("_a3gnn_reasons", {})[kind] = super().refused
         if outs is None:
-            return reduce(torch.add, [self._modules[name](*args) for name, *args in calls])  # type: ignore[misc]
+            outs = {kind: reduce(torch.add, [self[name](*args) for name, *args in calls])}
         return outs[kind]  # type: ignore[no-any-return]
 
     @property
@@ -61,7 +61,7 @@ def join_program(program: fx.GraphModule) -> None:
             parent.refuse(reason)
             continue
         for nodes in of_parent:
-            calls = tuple((_names(one)[1], *_given(one)) for one in nodes if one.op == "call_module")
+            calls = tuple((_names(one)[1], *(_given(one) or ())) for one in nodes if one.op == "call_module")
             with program.graph.inserting_before(nodes[-1]):
                 nodes[-1].replace_all_uses_with(program.graph.call_module(name, calls))
             for one in reversed(nodes):
