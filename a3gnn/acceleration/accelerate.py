@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from torch import nn
+from torch import fx, nn
 
 from a3gnn.errors import UsageError
 
@@ -47,6 +47,7 @@ def accelerate(model: Model, dtype: Literal["float32", "bfloat16"] | None = None
     """
     from a3gnn.acceleration.autocast import set_autocast
     from a3gnn.acceleration.hetero import NATIVE
+    from a3gnn.acceleration.programs import join_program
 
     if not isinstance(model, nn.Module):
         raise UsageError(f"model must be a torch.nn.Module, got {model!r}")
@@ -55,6 +56,9 @@ def accelerate(model: Model, dtype: Literal["float32", "bfloat16"] | None = None
     for _, layer, compiled in _convolutions(model):
         if not compiled and type(layer) in NATIVE:
             layer.__class__ = NATIVE[type(layer)]
+    for _, part, compiled in _parts(model):
+        if not compiled and isinstance(part, fx.GraphModule):
+            join_program(part)
     set_autocast(model, dtype == "bfloat16")
     if report:
         for one in layers(model):
@@ -86,9 +90,17 @@ def _convolutions(model: nn.Module) -> Iterator[tuple[str, nn.Module, bool]]:
     """Yields the name and module of each PyG convolution in `model`, and whether torch.compile runs it."""
     from torch_geometric.nn import HeteroConv, MessagePassing
 
+    from a3gnn.acceleration.programs import ModuleDict
+
+    for name, module, compiled in _parts(model):
+        if isinstance(module, MessagePassing | HeteroConv | ModuleDict):
+            yield name, module, compiled
+
+
+def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module, bool]]:
+    """Yields the name of each module in `model`, the module, and whether torch.compile runs it."""
     compiled: list[str] = []
     for name, module in model.named_modules():
         if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
             compiled.append(name)
-        if isinstance(module, MessagePassing | HeteroConv):
-            yield name, module, any(not one or name == one or name.startswith(f"{one}.") for one in compiled)
+        yield name, module, any(not one or name == one or name.startswith(f"{one}.") for one in compiled)

@@ -338,6 +338,12 @@ def has_hooks(module: nn.Module) -> bool:
     return any(map(module.__dict__.__getitem__, _HOOKS))
 
 
+def all_hooks(conv: nn.Module) -> list[Any]:
+    """Returns the hooks of `conv`, of its parts, and of all modules."""
+    found = [torch_module.__dict__[name] for name in _GLOBAL_HOOKS] + [conv.__dict__[name] for name in _MESSAGE_HOOKS]
+    return found + [part.__dict__[name] for part in conv.modules() for name in _HOOKS]
+
+
 def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any) -> Call | str:
     """Returns the call, or why PyG's code must run it."""
     pair = isinstance(x, tuple | list)

@@ -27,7 +27,7 @@ from a3gnn.models.input_rows import InputRows
 from a3gnn.models.layers.layer import LayerShapes
 
 #: Aggregations with kernels, by PyG's names.
-_SCALINGS: dict[str, Scaling] = {"mean": "mean", "sum": "sum", "add": "sum"}
+SCALINGS: dict[str, Scaling] = {"mean": "mean", "sum": "sum", "add": "sum"}
 
 
 class SAGEConv(Accelerated, pyg.SAGEConv):  # type: ignore[misc]  # PyG's classes have no types
@@ -149,7 +149,7 @@ def aggregate(graph: EdgeGraph, x: Tensor, aggr: str, weights: Tensor | None, dt
     """Returns each target's aggregate of rows of `x`, of `dtype`, shape (num_dst, width)."""
     if aggr == "max":
         return neighbor_max(graph, x.float() if x.dtype is torch.bfloat16 else x).to(dtype)
-    return neighbor_sum(graph, x, weights, _SCALINGS.get(aggr, aggr), dtype)  # type: ignore[arg-type]
+    return neighbor_sum(graph, x, weights, SCALINGS.get(aggr, aggr), dtype)  # type: ignore[arg-type]
 
 
 def _mapped_sum(

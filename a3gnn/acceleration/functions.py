@@ -53,7 +53,7 @@ class _Sum(torch.autograd.Function):
         ctx.graph, ctx.scaling, ctx.dtype = graph, scaling, x.dtype
         ctx.save_for_backward(x if weights is not None else None, weights)
         out = x.new_empty(graph.num_dst, x.shape[1], dtype=dtype)
-        _sum(graph, x, weights, scaling, out)
+        write_sums(graph, x, weights, scaling, out)
         return out
 
     @staticmethod
@@ -68,7 +68,7 @@ class _Sum(torch.autograd.Function):
         grad = grad.contiguous()
         if ctx.needs_input_grad[0]:
             by_x = grad.new_empty(graph.num_src, grad.shape[1], dtype=ctx.dtype)
-            _sum(graph, grad, weights, scaling, by_x, backward=True)
+            write_sums(graph, grad, weights, scaling, by_x, backward=True)
         if weights is not None and ctx.needs_input_grad[1]:
             by_weights = torch.zeros_like(weights, memory_format=torch.contiguous_format)
             given = (graph.csr, graph.scales(scaling, array_of(weights).dtype), as_array(grad), array_of(x))
@@ -76,7 +76,7 @@ class _Sum(torch.autograd.Function):
         return by_x, by_weights, None, None, None
 
 
-def _sum(
+def write_sums(
     graph: EdgeGraph, x: Tensor, weights: Tensor | None, scaling: Scaling, out: Tensor, backward: bool = False
 ) -> None:
     """Writes the sums of `neighbor_sum` to `out`, or with `backward` those of its gradient by the sources' rows."""
@@ -93,9 +93,7 @@ def _sum(
 class _Max(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, graph: EdgeGraph) -> Tensor:
-        out = x.new_empty(graph.num_dst, x.shape[1])
-        size = x.shape[1] * graph.num_edges
-        over(kernels.max_rows, graph.num_dst, size, graph.csr, array_of(x), out.numpy())
+        out = maxima(graph, x)
         ctx.graph = graph
         ctx.save_for_backward(x, out)
         return out
@@ -106,12 +104,23 @@ class _Max(torch.autograd.Function):
         x, best = ctx.saved_tensors
         if torch.is_grad_enabled():
             return *gradients(partial(_max_by_torch, graph), (x,), ctx.needs_input_grad, grad), None
-        rows, top, size = array_of(x), array_of(best), x.shape[1] * graph.num_edges
-        shared, by_x = like(best), grad.new_empty(x.shape)
-        over(kernels.share_among_ties, graph.num_dst, size, graph.csr, rows, top, array_of(grad), shared.numpy())
-        given = (graph.by_source, rows, top, shared.numpy(), by_x.numpy())
-        over(kernels.collect_from_maxima, graph.num_src, size, *given)
-        return by_x, None
+        return maxima_gradient(graph, x, best, grad), None
+
+
+def maxima(graph: EdgeGraph, x: Tensor) -> Tensor:
+    """Returns `neighbor_max`, without autograd."""
+    out = x.new_empty(graph.num_dst, x.shape[1])
+    over(kernels.max_rows, graph.num_dst, x.shape[1] * graph.num_edges, graph.csr, array_of(x), out.numpy())
+    return out
+
+
+def maxima_gradient(graph: EdgeGraph, x: Tensor, best: Tensor, grad: Tensor) -> Tensor:
+    """Returns the gradient of `neighbor_max`, whose result was `best`, by `x`; without autograd."""
+    rows, top, size = array_of(x), array_of(best), x.shape[1] * graph.num_edges
+    shared, by_x = like(best), grad.new_empty(x.shape)
+    over(kernels.share_among_ties, graph.num_dst, size, graph.csr, rows, top, array_of(grad), shared.numpy())
+    over(kernels.collect_from_maxima, graph.num_src, size, graph.by_source, rows, top, shared.numpy(), by_x.numpy())
+    return by_x
 
 
 def _stand_in(graph: EdgeGraph, grad: Tensor, dtype: torch.dtype) -> Tensor:

@@ -8,9 +8,11 @@ one pass. The maps of own rows are added up before they are applied, and so are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial, reduce
+from functools import cache, partial
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,21 +23,21 @@ from torch_geometric.nn import conv as pyg
 from torch_geometric.nn.module_dict import ModuleDict
 
 from a3gnn.acceleration import convs
-from a3gnn.acceleration.calls import Replaced, edges_reason, has_hooks, rows_reason
-from a3gnn.acceleration.dropping import split
-from a3gnn.acceleration.functions import neighbor_sum
+from a3gnn.acceleration.calls import Replaced, all_hooks, edges_reason, has_hooks, rows_reason
+from a3gnn.acceleration.functions import maxima, maxima_gradient, neighbor_sum, write_sums
 from a3gnn.acceleration.graph import EdgeGraph, size_reason
 from a3gnn.acceleration.lazy_rows import LazyRows, joined, may_wait
 from a3gnn.acceleration.sparse_inputs import sparse_rows
 from a3gnn.acceleration.twice import is_traced, mapped
 from a3gnn.kernels.edges import join_relations, order_of
-from a3gnn.models.layers.compiled import array_of, gradients
+from a3gnn.models.layers.compiled import gradients, sum_dtype
 from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.pipeline.known_edges import known_edges
 
 #: Supported convolutions, and their linear maps of aggregates and of own rows.
-_MAPS: dict[type, tuple[str, str]] = {convs.SAGEConv: ("lin_l", "lin_r"), convs.GraphConv: ("lin_rel", "lin_root")}
+JOINED: dict[type, tuple[str, str]] = {convs.SAGEConv: ("lin_l", "lin_r"), convs.GraphConv: ("lin_rel", "lin_root")}
 _ARGUMENTS = ("x_dict", "edge_index_dict")
+_OTHER = "hooks, torch.compile or other arguments"
 _NO_SLOTS = np.empty(0, dtype=np.int32)
 
 
@@ -60,7 +62,7 @@ class _Matrix(NamedTuple):
     def of(cls, rows: Any) -> _Matrix:
         """Returns the facts about `rows`."""
         reason = rows_reason(rows)
-        if reason is not None or rows.dtype not in (torch.float32, torch.float64):
+        if reason is not None or rows.dtype not in (torch.float32, torch.float64, torch.bfloat16):
             return cls(rows, reason or f"x of {rows.dtype}")
         is_sparse = not isinstance(rows, LazyRows) and sparse_rows(rows) is not None
         num_rows, width = rows.shape
@@ -89,7 +91,89 @@ class _Relation(NamedTuple):
     root: Tensor | None
 
 
-class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's classes have no types
+class Addend(NamedTuple):
+    """A call of a convolution whose output is added to others.
+
+    Attributes:
+        kind: The output's name: the type of the targets.
+        name: The relation's name.
+        conv: The convolution.
+        given: Its arguments.
+    """
+
+    kind: str
+    name: str
+    conv: Any
+    given: list[Any]
+
+
+class Joining(Replaced):
+    """What modules that add up the outputs of several convolutions have in common."""
+
+    def joined(self, calls: list[Addend], mean: bool, least: int) -> Any:
+        """Returns the sum, or with `mean` the mean, of the outputs of each kind.
+
+        It is None if fewer than `least` calls can be joined, or if an end is out of range.
+        """
+        narrow = torch.get_autocast_dtype("cpu")
+        if torch.is_autocast_enabled("cpu") and narrow is not torch.bfloat16:
+            return self.refuse(f"autocast to {narrow}")
+        types, alone = self._relations(calls)
+        if sum(map(len, types.values())) < least:
+            return self.refuse(self.refused or "fewer than two relations")
+        factors, outs = dict.fromkeys(types, 1.0), dict.fromkeys(types)
+        for kind, relations in types.items():
+            if mean:
+                factors[kind] = 1 / (len(relations) + sum(one.kind == kind for one in alone))
+            if relations:
+                outs[kind] = self._output(kind, relations, factors[kind])
+                if outs[kind] is None:
+                    return self.refuse("edge_index is out of range, or has too many edges")
+        for one in alone:
+            out, before = _times(one.conv(*one.given), factors[one.kind]), outs[one.kind]
+            if before is not None and before.shape != out.shape:
+                torch.stack([before, out])  # raises PyG's error
+            outs[one.kind] = out if before is None else before + out
+        return outs
+
+    def _relations(self, calls: list[Addend]) -> tuple[dict[str, list[_Relation]], list[Addend]]:
+        """Returns the relations that are joined, by kind, and the calls of others."""
+        types: dict[str, list[_Relation]] = {}
+        alone: list[Addend] = []
+        matrices: dict[int, _Matrix] = {}
+        seen = _seen.setdefault(self, {})
+        for one in calls:
+            others = types.setdefault(one.kind, [])
+            reason = _conv_reason(one.conv, seen, one.name)
+            relation = reason or _checked(one.conv, one.given, others, matrices)
+            if isinstance(relation, str):
+                self.refuse(f"{one.name}: {relation}")
+                alone.append(one)
+            else:
+                others.append(relation)
+                one.conv.accept()
+        return types, alone
+
+    def _output(self, kind: str, relations: list[_Relation], factor: float) -> Any:
+        """Returns `factor` times the sum of `relations` into the type `kind`; None if an end is out of range."""
+        rows, tensors, target = _joint(relations, factor)
+        level = max(one.level if isinstance(one, LazyRows) else 0 for one in rows)
+        known = _known(relations[0].edge_index, level, target.num_dst) if may_wait() else None
+        if known is not None:
+            limit = target.num_dst if self.reads_all(kind) else known
+            target = target.copied()
+            if limit:
+                out = target.output([one.part if isinstance(one, LazyRows) else one for one in rows], tensors, limit)
+            else:
+                width = relations[0].weight.shape[0]
+                out = _NoRows.apply(width, target.dtype, *rows, *tensors)  # type: ignore[no-untyped-call]
+            if out is not None:
+                note_read = partial(self.note_read, kind)
+                return joined(out, target.num_dst, target.output, rows, tensors, level + 1, note_read, is_fresh=True)
+        return target.output([one.whole() if isinstance(one, LazyRows) else one for one in rows], tensors)
+
+
+class HeteroConv(pyg.HeteroConv, Joining):  # type: ignore[misc]  # PyG's classes have no types
     """PyG's `HeteroConv`."""
 
     def unsupported(self) -> str | None:
@@ -109,62 +193,15 @@ class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's class
         reason = self.unsupported()
         if len(args) + len(kwargs) != 2 or set(kwargs) != {*_ARGUMENTS[len(args) :]}:
             reason = reason or "arguments other than x_dict and edge_index_dict"
-        if reason or torch.is_autocast_enabled("cpu"):
-            return self.refuse(reason or "autocast")
-        types, alone = self._relations([*args, *(kwargs[name] for name in _ARGUMENTS[len(args) :])])
-        if sum(map(len, types.values())) < 2:
-            return self.refuse(self.refused or "fewer than two relations")
-        factors, outs = dict.fromkeys(types, 1.0), dict.fromkeys(types)
-        for kind, relations in types.items():
-            if self.aggr == "mean":
-                factors[kind] = 1 / (len(relations) + sum(one[0] == kind for one in alone))
-            if relations:
-                outs[kind] = self._output(kind, relations, factors[kind])
-                if outs[kind] is None:
-                    return self.refuse("edge_index is out of range, or has too many edges")
-        for kind, conv, given in alone:
-            out, before = _times(conv(*given), factors[kind]), outs[kind]
-            if before is not None and before.shape != out.shape:
-                torch.stack([before, out])  # raises PyG's error
-            outs[kind] = out if before is None else before + out
-        return outs
-
-    def _relations(self, dicts: list[Any]) -> tuple[dict[str, list[_Relation]], list[tuple[str, Any, list[Any]]]]:
-        """Returns the relations that are joined, by target type, and the type, convolution and arguments of others."""
-        types: dict[str, list[_Relation]] = {}
-        alone: list[tuple[str, Any, list[Any]]] = []
-        matrices: dict[int, _Matrix] = {}
+        if reason is not None:
+            return self.refuse(reason)
+        dicts, calls = [*args, *(kwargs[name] for name in _ARGUMENTS[len(args) :])], []
         for key, conv in self.convs._modules.items():
             edge_type = _edge_type(key)
             given = _arguments(edge_type, dicts)
-            if given is None:
-                continue
-            others = types.setdefault(edge_type[2], [])
-            relation = _checked(conv, given, others, matrices)
-            if isinstance(relation, str):
-                self.refuse(f"{'__'.join(edge_type)}: {relation}")
-                alone.append((edge_type[2], conv, given))
-            else:
-                others.append(relation)
-                conv.accept()
-        return types, alone
-
-    def _output(self, kind: str, relations: list[_Relation], factor: float) -> Any:
-        """Returns `factor` times the sum of `relations` into the type `kind`; None if an end is out of range."""
-        rows, tensors, target = _joint(relations, factor)
-        level = max(one.level if isinstance(one, LazyRows) else 0 for one in rows)
-        known = _known(relations[0].edge_index, level, target.num_dst) if may_wait() else None
-        if known is not None:
-            limit = target.num_dst if self.reads_all(kind) else known
-            target = target.copied()
-            if limit:
-                out = target.output([one.part if isinstance(one, LazyRows) else one for one in rows], tensors, limit)
-            else:
-                out = _NoRows.apply(relations[0].weight.shape[0], *rows, *tensors)  # type: ignore[no-untyped-call]
-            if out is not None:
-                note_read = partial(self.note_read, kind)
-                return joined(out, target.num_dst, target.output, rows, tensors, level + 1, note_read)
-        return target.output([one.whole() if isinstance(one, LazyRows) else one for one in rows], tensors)
+            if given is not None:
+                calls.append(Addend(edge_type[2], "__".join(edge_type), conv, given))
+        return self.joined(calls, self.aggr == "mean", least=2)
 
 
 class _Group(NamedTuple):
@@ -175,12 +212,14 @@ class _Group(NamedTuple):
         sources: For each relation, the place of its source among the rows.
         edges: All edges, in one tensor per relation or in one for all.
         sizes: For each relation, its number of edges.
+        is_copy: Whether nobody else has the edges, so that no plan is kept.
     """
 
     aggr: str
     sources: list[int]
     edges: list[Tensor]
     sizes: list[int]
+    is_copy: bool = False
 
     def plan(self, num_src: list[int], rows: list[Tensor], limits: tuple[int, int], out_channels: int) -> Any:
         """Returns the plan for the first targets, built once for unchanged edges; None if it can't be.
@@ -197,11 +236,13 @@ class _Group(NamedTuple):
             return None
         x, trains = rows[self.sources[0]], torch.is_grad_enabled()
         costs = _costs(x.shape[1], out_channels, trains, trains and x.requires_grad, self.aggr != "max")
+        if self.is_copy:
+            return _plan_of(self, table, len(rows), limits, costs, sum_dtype(x))
         first, *others = map(known_edges, self.edges)
         key = self.aggr, table.tobytes(), limits, costs, x.dtype
         held, plan = first.derived.get(key, ((), None))
         if plan is None or any(one is not other for one, other in zip(held, others, strict=True)):
-            plan = _plan_of(self, table, len(rows), limits, costs, array_of(x[:0]).dtype)
+            plan = _plan_of(self, table, len(rows), limits, costs, sum_dtype(x))
             first.derived[key] = others, plan
         return plan
 
@@ -213,42 +254,44 @@ class _Joint(NamedTuple):
         num_dst: Number of targets.
         num_src: For each matrix of rows, its number of rows.
         groups: The relations, by kind.
+        own: The place of the targets' own rows among the matrices, or None.
+        dtype: Type of the output.
     """
 
     num_dst: int
     num_src: list[int]
     groups: list[_Group]
+    own: int | None
+    dtype: torch.dtype
 
     def copied(self) -> _Joint:
         """Returns this with copies of the edges, which nobody changes."""
-        return self._replace(groups=[one._replace(edges=[torch.cat(one.edges, dim=1)]) for one in self.groups])
+        groups = [one._replace(edges=[torch.cat(one.edges, dim=1)], is_copy=True) for one in self.groups]
+        return self._replace(groups=groups)
 
-    def output(self, rows: list[Any], tensors: Sequence[Any], limit: int | None = None) -> Any:
+    def output(self, rows: list[Any], given: Sequence[Any], limit: int | None = None) -> Any:
         """Returns the output of the first `limit` targets, or of all; None if an end is out of range.
 
         Args:
             rows: The sources' rows, one matrix after another, and the targets' own; the first rows may do.
-            tensors: Each group's maps, shape (num_relations, out_channels, in_channels); then the map of own rows and
+            given: Each group's maps, shape (num_relations, out_channels, in_channels); then the map of own rows and
                 the bias, or None.
             limit: Number of targets.
         """
-        limit, rows = self.num_dst if limit is None else limit, list(rows)
-        *weights, root, bias = tensors
-        own: Any = rows.pop() if root is not None else None
-        for place, one in enumerate(rows):
-            if one is own:
-                rows[place], own = split(one, limit)
-        parts = []
-        for group, weight in zip(self.groups, weights, strict=True):
+        limit, plans = self.num_dst if limit is None else limit, []
+        rows = [one.to(self.dtype) for one in rows]
+        tensors: list[Any] = [None if one is None else one.to(self.dtype) for one in given]
+        for group, weight in zip(self.groups, tensors, strict=False):
             plan = group.plan(self.num_src, rows, (self.num_dst, limit), weight.shape[1])
             if plan is None:
                 return None
-            parts.append(plan.output(rows, group.aggr, weight))
-        if own is not None:
-            parts.append(mapped(own if own.shape[0] == limit else own[:limit], root, bias))
-        elif bias is not None:
-            parts.append(bias)
-        return reduce(Tensor.add_, parts)
+            plans.append(plan)
+        *tensors, root, bias = tensors
+        own = None if self.own is None else rows[self.own]
+        by_entries = own is not None and sparse_rows(own) is not None
+        inputs = *rows, *tensors, None if by_entries else root, bias
+        out: Tensor = _Total.apply(_Steps(plans, self.own, limit), *inputs)  # type: ignore[no-untyped-call]
+        return out.add_(mapped(own[:limit], root)) if own is not None and by_entries else out
 
 
 def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], list[Any], _Joint]:
@@ -256,24 +299,29 @@ def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], lis
     kinds: dict[Any, list[_Relation]] = {}
     for one in relations:
         kinds.setdefault((one.aggr, one.source.width, one.source.needs_gradient), []).append(one)
+    places: dict[int, int] = {}
     matrices: list[_Matrix] = []
+
+    def place(matrix: _Matrix) -> int:
+        if id(matrix) not in places:
+            places[id(matrix)] = len(matrices)
+            matrices.append(matrix)
+        return places[id(matrix)]
+
     tensors: list[Any] = []
-    places, groups = {}, []
+    groups = []
     for (aggr, _, _), of_kind in kinds.items():
-        for one in of_kind:
-            if id(one.source) not in places:
-                places[id(one.source)] = len(matrices)
-                matrices.append(one.source)
-        edges = [one.edge_index for one in of_kind]
-        sources = [places[id(one.source)] for one in of_kind]
+        edges, sources = [one.edge_index for one in of_kind], [place(one.source) for one in of_kind]
         groups.append(_Group(aggr, sources, edges, [one.shape[1] for one in edges]))
         tensors.append(_times(torch.stack([one.weight for one in of_kind]), factor))
-    own = relations[0].own
-    target = _Joint(own.num_rows, [one.num_rows for one in matrices], groups)
+    first = relations[0]
     roots = [one.root for one in relations if one.root is not None]
     biases = [one.bias for one in relations if one.bias is not None]
-    tensors += [_times(_Sum.apply(*some), factor) if some else None for some in (roots, biases)]  # type: ignore[no-untyped-call]
-    return [one.rows for one in matrices + [own] * bool(roots)], tensors, target
+    tensors += [None if one is None else _times(one, factor) for one in _Sums.apply(len(roots), *roots, *biases)]  # type: ignore[no-untyped-call]
+    own = place(first.own) if roots else None
+    dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else first.weight.dtype
+    num_src = [one.num_rows for one in matrices]
+    return [one.rows for one in matrices], tensors, _Joint(first.own.num_rows, num_src, groups, own, dtype)
 
 
 def _times(x: Tensor, factor: float) -> Tensor:
@@ -314,21 +362,58 @@ def _arguments(edge_type: tuple[str, str, str], dicts: Sequence[Any]) -> list[An
     return found if is_called else None
 
 
+class _Seen(NamedTuple):
+    """A convolution that can be joined, for as long as it holds the same objects.
+
+    Attributes:
+        held: What it and its parts hold.
+        hooks: All hooks that must stay empty.
+    """
+
+    held: list[Any]
+    hooks: list[Any]
+
+
+#: By the module that adds up the outputs, and by the relation's name.
+_seen: MutableMapping[Any, dict[str, _Seen]] = weakref.WeakKeyDictionary()
+
+
+def _held(conv: Any) -> list[Any]:
+    """Returns the attributes of a module and its parts; another one differs after any was replaced."""
+    held = [conv, type(conv), *conv.__dict__.values()]
+    for part in conv.__dict__["_modules"].values():
+        held += () if part is None else (part, type(part), *part.__dict__.values())
+    return held
+
+
+def _conv_reason(conv: Any, seen: dict[str, _Seen], name: str) -> str | None:
+    """Returns why `conv` can't be joined, whatever its arguments; reads what was `seen` before, which is faster."""
+    held, known = _held(conv), seen.get(name)
+    if known and len(held) == len(known.held) and all(map(is_, held, known.held)) and not any(known.hooks):
+        return None
+    if type(conv) not in JOINED:
+        return f"{type(conv).__name__} is not joined"
+    if conv._compiled_call_impl is not None or has_hooks(conv):
+        return _OTHER
+    if conv.__dict__.get("normalize") or conv.__dict__.get("project"):
+        return "normalize or project"
+    reason: str | None = conv.unsupported()
+    if reason is None:
+        seen[name] = _Seen(held, all_hooks(conv))
+    return reason
+
+
 def _checked(conv: Any, given: list[Any], others: list[_Relation], matrices: dict[int, _Matrix]) -> _Relation | str:
     """Returns the call of `conv` with `given`, or why it can't be joined.
 
     Args:
-        conv: The convolution.
+        conv: The convolution, which could be joined in another call.
         given: Its arguments.
         others: Calls that it is joined with.
         matrices: All matrices so far, by their id.
     """
-    if type(conv) not in _MAPS:
-        return f"{type(conv).__name__} is not joined"
-    if len(given) != 2 or conv._compiled_call_impl is not None or has_hooks(conv):
-        return "hooks, torch.compile or other arguments"
-    if conv.__dict__.get("normalize") or conv.__dict__.get("project"):
-        return "normalize or project"
+    if len(given) != 2:
+        return _OTHER
     x = given[0] if isinstance(given[0], tuple | list) else (given[0], given[0])
     if len(x) != 2 or x[1] is None:
         return "no rows of targets"
@@ -336,22 +421,30 @@ def _checked(conv: Any, given: list[Any], others: list[_Relation], matrices: dic
         if id(one) not in matrices:
             matrices[id(one)] = _Matrix.of(one)
     source, own = (matrices[id(one)] for one in x)
-    reason = conv.unsupported() or source.reason or own.reason or edges_reason(given[1])
+    reason = source.reason or own.reason or edges_reason(given[1])
     if reason is not None or source.is_sparse:
         return reason or "x of mostly zeros"
-    for_source, for_own = _MAPS[type(conv)]
+    for_source, for_own = JOINED[type(conv)]
     weight, bias = _parameters(conv._modules[for_source])
     root = _parameters(getattr(conv, for_own))[0] if conv.__dict__.get("root_weight", True) else None
     widths = weight.shape[1], own.width if root is None else root.shape[1]
     if widths != (source.width, own.width):
         return f"x has {source.width} columns"
-    if not source.dtype is own.dtype is weight.dtype or any(
-        one is not None and one.dtype is not weight.dtype for one in (bias, root)
-    ):
+    if not _fit(source, own, [one for one in (weight, bias, root) if one is not None]):
         return f"x of {source.dtype} with other parameters"
     if others and (own is not others[0].own or weight.shape[0] != others[0].weight.shape[0]):
         return "other targets or columns than those of another relation into the type"
     return _Relation(source, own, given[1], "sum" if conv.aggr == "add" else conv.aggr, weight, bias, root)
+
+
+def _fit(source: _Matrix, own: _Matrix, parameters: list[Tensor]) -> bool:
+    """Returns whether kernels support the types of rows and parameters together; see `_Matrix` and `Joining.joined`."""
+    wanted = parameters[0].dtype
+    if any(one.dtype is not wanted for one in parameters):
+        return False
+    if torch.is_autocast_enabled("cpu"):
+        return wanted is torch.float32 and torch.float64 not in (source.dtype, own.dtype)
+    return source.dtype is own.dtype is wanted is not torch.bfloat16
 
 
 def _parameters(lin: Any) -> tuple[Tensor, Tensor | None]:
@@ -374,44 +467,66 @@ class _Plan:
     """How relations into one type are summed; see `join_relations`.
 
     Attributes:
+        aggr: PyG's name of the aggregation.
         joint: The matrices whose rows are joined.
+        present: The number of rows of each of them.
         sums: From joint rows to sums, relation after relation.
         mapped: The matrices whose rows are mapped.
-        places: For each relation, its matrix among `mapped`, or -1 if its sums are mapped.
+        places: For each relation, the matrix whose rows are mapped, or -1 if its sums are.
         sizes: For each relation, its number of mapped rows.
         slots: From mapped rows to targets.
         weights: The weight of each slot; None for ones.
+        nodes: The target of each mapped row, if each has one; else None.
     """
 
+    aggr: str
     joint: list[int]
+    present: list[int]
     sums: EdgeGraph
     mapped: list[int]
     places: list[int]
     sizes: list[int]
     slots: EdgeGraph
     weights: Tensor | None
+    nodes: Tensor | None
 
-    def output(self, rows: list[Tensor], aggr: str, weight: Tensor) -> Tensor:
-        """Returns the sum of the targets' mapped rows, shape (num_dst, out_channels).
+    def joined(self, rows: Sequence[Tensor]) -> Tensor:
+        """Returns the joint rows of some of the matrices."""
+        if len(self.joint) == 1:
+            return rows[self.joint[0]]
+        return torch.cat([rows[place] for place in self.joint]) if self.joint else rows[self.mapped[0]].detach()[:0]
 
-        Args:
-            rows: Matrices of sources' rows.
-            aggr: PyG's name of the aggregation.
-            weight: Maps of the relations, shape (num_relations, out_channels, in_channels).
-        """
-        x = rows[self.joint[0]] if self.joint else rows[self.mapped[0]].detach()[:0]
-        if len(self.joint) > 1:
-            x = torch.cat([rows[place] for place in self.joint])
-        sums = convs.aggregate(self.sums, x, aggr, None, x.dtype) if self.joint else x
-        args = self, weight, sums, *(rows[place] for place in self.mapped)
-        mapped: Tensor = _Mapped.apply(*args)  # type: ignore[no-untyped-call]
-        return neighbor_sum(self.slots, mapped, self.weights)
+    def sum(self, x: Tensor) -> Tensor:
+        """Returns the sums, or maxima, of joint rows; without autograd."""
+        if not self.joint:
+            return x
+        if self.aggr == "max":
+            return maxima(self.sums, x.float() if x.dtype is torch.bfloat16 else x).to(x.dtype)
+        sums = x.new_empty(self.sums.num_dst, x.shape[1])
+        write_sums(self.sums, x, None, convs.SCALINGS[self.aggr], sums)
+        return sums
 
-    def parts(self, sums: Tensor, rows: Sequence[Tensor]) -> Iterator[Tensor]:
+    def by_rows(self, x: Tensor | None, sums: Tensor, grad: Tensor) -> Tensor:
+        """Returns the gradient by joint rows for one by their sums; `x` and `sums` are read for maxima."""
+        if x is not None:
+            wide = [one.float() if one.dtype is torch.bfloat16 else one for one in (x, sums, grad)]
+            return maxima_gradient(self.sums, *wide).to(x.dtype)
+        by_x = grad.new_empty(self.sums.num_src, grad.shape[1])
+        write_sums(self.sums, grad, None, convs.SCALINGS[self.aggr], by_x, backward=True)
+        return by_x
+
+    def by_mapped(self, grad: Tensor) -> Tensor:
+        """Returns the gradient by mapped rows for one by the targets' sums of them."""
+        if self.nodes is not None:
+            return grad.index_select(0, self.nodes)
+        out = grad.new_empty(self.slots.num_src, grad.shape[1])
+        write_sums(self.slots, grad, self.weights, "sum", out, backward=True)
+        return out
+
+    def parts(self, sums: Tensor, rows: Sequence[Any]) -> Iterator[Any]:
         """Yields the rows that each relation maps: its sums, or its sources' rows."""
-        of_sums = iter(
-            torch.split(sums, [size for size, place in zip(self.sizes, self.places, strict=True) if place < 0])
-        )
+        each = [*zip(self.sizes, self.places, strict=True)]
+        of_sums = iter(torch.split(sums, [size for size, place in each if place < 0]))
         return (next(of_sums) if place < 0 else rows[place] for place in self.places)
 
 
@@ -431,88 +546,199 @@ def _plan_of(
         return None
     starts, order = order_of(nodes[:slots], limits[1])
     joint = [place for place in np.argsort(bases, kind="stable").tolist() if bases[place] >= 0]
-    num_src = sum(int(present[group.sources.index(place)]) for place in joint)
+    counts = [int(present[group.sources.index(place)]) for place in joint]
     sources = list(dict.fromkeys(one for one, first in zip(group.sources, maps_first, strict=True) if first))
     return _Plan(
+        group.aggr,
         joint,
-        EdgeGraph(indptr[: sums + 1], indices[: indptr[sums]], _NO_SLOTS, num_src),
+        counts,
+        EdgeGraph(indptr[: sums + 1], indices[: indptr[sums]], _NO_SLOTS, sum(counts)),
         sources,
-        [sources.index(one) if first else -1 for one, first in zip(group.sources, maps_first, strict=True)],
+        [one if first else -1 for one, first in zip(group.sources, maps_first, strict=True)],
         table[:, 3].tolist(),
         EdgeGraph(starts, mapped[order], order, int(table[:, 3].sum())),
         torch.from_numpy(weights[:slots]) if sources and averages else None,
+        None if sources else torch.from_numpy(nodes[:slots]),
     )
 
 
-class _Mapped(torch.autograd.Function):
-    """The mapped rows of all relations."""
+class _Steps(NamedTuple):
+    """How the output of a type is computed.
+
+    Attributes:
+        plans: How relations are summed, by group.
+        own: See `_Joint`.
+        limit: Number of targets.
+    """
+
+    plans: list[_Plan]
+    own: int | None
+    limit: int
+
+    def parts(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], Any, Any]:
+        """Returns the rows, the maps of each group, the map of own rows and the bias in the inputs of `_Total`."""
+        count = len(inputs) - 2 - len(self.plans)
+        return [*inputs[:count]], [*inputs[count:-2]], inputs[-2], inputs[-1]
+
+    def read(self) -> set[int]:
+        """Returns the matrices of rows that gradients read."""
+        found = {one for plan in self.plans for one in plan.mapped + plan.joint * (plan.aggr == "max")}
+        return found if self.own is None else found | {self.own}
+
+
+class _Total(torch.autograd.Function):
+    """The sum of all relations into a type, of the targets' own mapped rows, and of the bias."""
 
     @staticmethod
-    def forward(ctx: Any, plan: _Plan, weights: Tensor, sums: Tensor, *rows: Tensor) -> Tensor:
-        ctx.plan = plan
-        ctx.save_for_backward(weights, sums, *rows)
-        out = sums.new_empty(sum(plan.sizes), weights.shape[1])
-        for x, weight, part in zip(plan.parts(sums, rows), weights, torch.split(out, plan.sizes), strict=True):
-            if x.shape[0]:
-                torch.mm(x, weight.t(), out=part)
+    def forward(ctx: Any, steps: _Steps, *inputs: Any) -> Tensor:
+        rows, weights, root, bias = steps.parts(inputs)
+        out, kept = None, []
+        for plan, weight in zip(steps.plans, weights, strict=True):
+            x = plan.joined(rows)
+            sums = plan.sum(x)
+            mapped = sums.new_empty(sum(plan.sizes), weight.shape[1])
+            parts = plan.parts(sums, rows), weight.transpose(1, 2), torch.split(mapped, plan.sizes)
+            for part, matrix, written in zip(*parts, strict=True):
+                if part.shape[0]:
+                    torch.mm(part, matrix, out=written)
+            total = mapped.new_empty(steps.limit, mapped.shape[1])
+            write_sums(plan.slots, mapped, plan.weights, "sum", total)
+            out = total if out is None else out.add_(total)
+            kept += [x if plan.aggr == "max" and plan.joint else None, sums]
+        assert out is not None, "there is a relation"
+        if root is not None:
+            out.addmm_(rows[steps.own][: steps.limit], root.t())  # type: ignore[index]
+        if bias is not None:
+            out += bias
+        read = steps.read()
+        ctx.steps = steps
+        # Others may change before the backward pass; only second derivatives read them.
+        ctx.rows = [None if i in read else (one, _version(one)) for i, one in enumerate(rows)]
+        held = [one if i in read else None for i, one in enumerate(rows)]
+        ctx.save_for_backward(*held, *inputs[len(rows) :], *kept)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        plan, inputs, needed = ctx.plan, ctx.saved_tensors, ctx.needs_input_grad[1:]
+        steps, needed = ctx.steps, ctx.needs_input_grad[1:]
+        saved = ctx.saved_tensors
+        inputs, kept = saved[: len(needed)], saved[len(needed) :]
         if torch.is_grad_enabled():
-            return None, *gradients(partial(_mapped_by_torch, plan), inputs, needed, grad)
-        weights, sums, *rows = inputs
-        by_weights = torch.zeros_like(weights) if needed[0] else None
-        by_rows = [torch.zeros_like(one) if asked else None for one, asked in zip(inputs[1:], needed[1:], strict=True)]
-        # Sums without a gradient stand for themselves, and aren't written.
-        written = [x if by_x is None else by_x for x, by_x in zip(inputs[1:], by_rows, strict=True)]
-        each = (
-            torch.split(grad, plan.sizes),
-            weights,
-            plan.parts(sums, rows),
-            plan.parts(written[0], written[1:]),
-            plan.places,
-        )
-        for i, (part, weight, x, by_x, place) in enumerate(zip(*each, strict=True)):
-            if not x.shape[0]:
-                continue
-            if by_weights is not None:
-                torch.mm(part.t(), x, out=by_weights[i])
-            if by_rows[place + 1] is not None:  # sources may be mapped by several relations
-                by_x.addmm_(part, weight, beta=float(place >= 0))
-        return None, by_weights, *by_rows
+            if any(one is not None and _version(one[0]) != one[1] for one in ctx.rows):
+                raise RuntimeError("rows of a convolution were changed in place before a gradient that reads them")
+            whole = [one if other is None else other[0] for one, other in zip(inputs, ctx.rows, strict=False)]
+            inputs = *whole, *inputs[len(whole) :]
+            return None, *gradients(partial(_total_by_torch, steps), inputs, needed, grad)
+        rows, weights, root, bias = steps.parts(inputs)
+        by_rows: list[Any] = [None] * len(rows)
+        grad, by_weights, by_root = grad.contiguous(), [], None
+        for i, (plan, weight) in enumerate(zip(steps.plans, weights, strict=True)):
+            asked = needed[len(rows) + i], needed[: len(rows)]
+            by_weights.append(_by_group(plan, weight, rows, kept[2 * i : 2 * i + 2], grad, asked, by_rows))
+        if root is not None:
+            own, place = rows[steps.own], steps.own
+            by_root = _product(grad.t(), own[: steps.limit]) if needed[-2] else None
+            if needed[place]:
+                by_rows[place] = torch.zeros_like(own) if by_rows[place] is None else by_rows[place]
+                by_rows[place][: steps.limit].addmm_(grad, root)
+        return None, *by_rows, *by_weights, by_root, grad.sum(0) if bias is not None and needed[-1] else None
 
 
-def _mapped_by_torch(plan: _Plan, weights: Tensor, sums: Tensor, *rows: Tensor) -> Tensor:
-    """Returns `_Mapped`."""
-    return torch.cat([x @ weight.t() for x, weight in zip(plan.parts(sums, rows), weights, strict=True)])
+def _by_group(
+    plan: _Plan, weights: Tensor, rows: list[Any], kept: Sequence[Any], grad: Tensor, asked: Any, by_rows: list[Any]
+) -> Tensor | None:
+    """Returns the gradient by the maps of a group, and adds the ones by its rows to `by_rows`.
+
+    Args:
+        plan: How the group is summed.
+        weights: The maps.
+        rows: Matrices of rows; None for those that gradients don't read.
+        kept: Joint rows of maxima, or None, and the sums.
+        grad: Gradient by the targets' output.
+        asked: Whether a gradient by the maps is needed, and by each of `rows`.
+        by_rows: Gradients by `rows` so far; None for zeros.
+    """
+    (x, sums), (asks_weights, asks_rows) = kept, asked
+    by_weights = torch.zeros_like(weights) if asks_weights else None
+    by_sums = torch.empty_like(sums) if any(asks_rows[one] for one in plan.joint) else None
+    of_sums = plan.parts(sums if by_sums is None else by_sums, rows)
+    each = torch.split(plan.by_mapped(grad), plan.sizes), weights, plan.parts(sums, rows), of_sums, plan.places
+    for i, (part, weight, read, written, place) in enumerate(zip(*each, strict=True)):
+        if not part.shape[0]:
+            continue
+        if by_weights is not None:
+            torch.mm(part.t(), read, out=by_weights[i])
+        if place < 0 and by_sums is not None:
+            torch.mm(part, weight, out=written)
+        elif place >= 0 and asks_rows[place]:
+            _add(by_rows, place, _product(part, weight))
+    if by_sums is not None:
+        for place, part in zip(plan.joint, torch.split(plan.by_rows(x, sums, by_sums), plan.present), strict=True):
+            _add(by_rows, place, part)
+    return by_weights
 
 
-class _Sum(torch.autograd.Function):
-    """The sum of some parameters. Each has a gradient of its own, because loops add to gradients in place."""
+def _version(rows: Tensor) -> int:
+    return -1 if rows.is_inference() else rows._version
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Returns `a @ b` in their own type, under autocast too."""
+    return torch.mm(a, b, out=a.new_empty(a.shape[0], b.shape[1]))
+
+
+def _add(found: list[Any], place: int, rows: Tensor) -> None:
+    """Adds `rows`, which nobody else has, to an entry, where None stands for zeros."""
+    found[place] = rows if found[place] is None else found[place].add_(rows)
+
+
+def _total_by_torch(steps: _Steps, *inputs: Any) -> Tensor:
+    """Returns `_Total`."""
+    rows, weights, root, bias = steps.parts(inputs)
+    total: Any = 0 if bias is None else bias
+    for plan, weight in zip(steps.plans, weights, strict=True):
+        x = plan.joined(rows)
+        sums = convs.aggregate(plan.sums, x, plan.aggr, None, x.dtype) if plan.joint else x
+        parts = zip(plan.parts(sums, rows), weight, strict=True)
+        mapped = torch.cat([part @ matrix.t() for part, matrix in parts])
+        total = total + neighbor_sum(plan.slots, mapped, plan.weights)
+    if root is not None:
+        total = total + rows[steps.own][: steps.limit] @ root.t()  # type: ignore[index]
+    return total  # type: ignore[no-any-return]
+
+
+class _Sums(torch.autograd.Function):
+    """The sum of some parameters, and that of others; None for none.
+
+    Each has a gradient of its own, because loops add to gradients in place.
+    """
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
-        return torch.stack(inputs).sum(0)
+    def forward(ctx: Any, first: int, *inputs: Tensor) -> tuple[Tensor | None, ...]:
+        ctx.sizes = first, len(inputs) - first
+        each = inputs[:first], inputs[first:]
+        sums = (torch.stack(some).sum(0) if len(some) > 1 else some[0].clone() if some else None for some in each)
+        return (*sums,)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return tuple(grad.clone() if needed else None for needed in ctx.needs_input_grad)
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        each = zip(grads, ctx.sizes, strict=True)
+        return None, *(one for grad, size in each if size for one in grad.repeat(size, *[1] * grad.ndim).unbind())
 
 
 class _NoRows(torch.autograd.Function):
     """No rows of an output, whose gradients are zeros."""
 
     @staticmethod
-    def forward(ctx: Any, width: int, *inputs: Any) -> Tensor:
-        ctx.shapes = [None if one is None else one.shape for one in inputs]
-        return torch.empty(0, width, dtype=inputs[0].dtype)
+    def forward(ctx: Any, width: int, dtype: torch.dtype, *inputs: Any) -> Tensor:
+        ctx.facts = [None if one is None else (one.shape, one.dtype) for one in inputs]
+        return torch.empty(0, width, dtype=dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        asked = zip(ctx.shapes, ctx.needs_input_grad[1:], strict=True)
-        return None, *(grad.new_zeros(shape) if needed else None for shape, needed in asked)
+        asked = zip(ctx.facts, ctx.needs_input_grad[2:], strict=True)
+        zeros = (grad.new_zeros(one[0], dtype=one[1]) if needed else None for one, needed in asked)
+        return None, None, *zeros
 
 
 #: The class that replaces each of PyG's.

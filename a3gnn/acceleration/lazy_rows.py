@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -54,6 +54,7 @@ class Recipe:
         others: Further tensors, or None; copies of their values are kept.
         is_divided: Whether the rows computed first are in use, so that only the others come from this recipe.
         reads_all: Told when all rows are read before the first ones.
+        is_fresh: Whether nobody else has `others`, so that they need no copies.
     """
 
     def __init__(
@@ -62,13 +63,15 @@ class Recipe:
         rows: Sequence[Any],
         others: Sequence[Tensor | None] = (),
         reads_all: Callable[[], None] | None = None,
+        is_fresh: bool = False,
     ) -> None:
         self.function = function
         self.rows = list(rows)
         self.others = others
         self.is_divided = False
         self.reads_all = reads_all
-        self._kept = [None if one is None else one.detach().clone() for one in others]
+        kept = [None if one is None else one.detach() for one in others]
+        self._kept = kept if is_fresh else [None if one is None else one.clone() for one in kept]
         self._states = [_state(one) for one in rows]
         self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
@@ -208,13 +211,16 @@ class LazyRows(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Applies `func` to the rows that it needs."""
         kwargs = kwargs or {}
+        if func in _FACTS:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **kwargs)
         of_graph = func in _OF_GRAPH or func is Tensor.register_hook
         if of_graph and any(one.is_rebased for one in _lazy((args, kwargs))):
             return func(*_plain(args), **_plain(kwargs))
-        if func in _FACTS or func in _OF_GRAPH:
+        if func in _OF_GRAPH:
             with torch._C.DisableTorchFunctionSubclass():
                 found = func(*args, **kwargs)
-            return _plain(found) if func in _OF_GRAPH else found
+            return _plain(found)
         if func is Tensor.register_hook:
             return _hooked(*args, **kwargs)
         rule = _RULES.get(func)
@@ -337,20 +343,22 @@ def joined(
     others: Sequence[Tensor | None] = (),
     level: int = 0,
     reads_all: Callable[[], None] | None = None,
+    is_fresh: bool = False,
 ) -> LazyRows:
     """Returns the matrix of `num_rows` rows whose first ones are `first`.
 
     Args:
         first: Computed rows, as a tensor of torch's graph.
         num_rows: Rows in all.
-        function: See `Recipe`; so are `rows`, `others` and `reads_all`. None if `first` has all rows.
+        function: See `Recipe`; so are the arguments after it, except `level`. None if `first` has all rows.
         rows: Matrices.
         others: Further tensors, or None.
         level: See `LazyRows`.
         reads_all: See `Recipe`.
+        is_fresh: See `Recipe`.
     """
     rows = [one.whole() if isinstance(one, LazyRows) and one.is_rebased else one for one in rows]
-    recipe = None if function is None or len(first) == num_rows else Recipe(function, rows, others, reads_all)
+    recipe = None if function is None or len(first) == num_rows else Recipe(function, rows, others, reads_all, is_fresh)
     inputs = () if recipe is None else (*rows, *others)
     made: LazyRows = _Joined.apply(first, num_rows, recipe, level, *inputs)  # type: ignore[no-untyped-call]
     for one in inputs:
@@ -409,9 +417,16 @@ def _state(one: Any) -> Any:
     return (-1 if one.is_inference() else one._version), one.data_ptr(), one.untyped_storage().nbytes()
 
 
-@contextmanager
-def _plainly(grad: bool) -> Iterator[None]:
+def _plainly(grad: bool) -> AbstractContextManager[None]:
     """Runs torch's operators in a given grad mode, without inference mode and hooks of saved tensors."""
+    is_plain = (
+        not torch.is_inference_mode_enabled() and torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+    )
+    return nullcontext() if is_plain and torch.is_grad_enabled() is grad else _made_plain(grad)
+
+
+@contextmanager
+def _made_plain(grad: bool) -> Iterator[None]:
     with (
         torch.inference_mode(False),
         torch.set_grad_enabled(grad),
@@ -614,7 +629,10 @@ def _itself(func: Any, x: Any) -> Any:
 
 def _is_alone(x: Any, args: Any, kwargs: Any) -> bool:
     """Returns whether `x` is lazy and no other argument is a tensor."""
-    return isinstance(x, LazyRows) and not any(isinstance(one, Tensor) for one in tree_leaves((args, kwargs)))
+    is_empty = not args and not kwargs
+    return isinstance(x, LazyRows) and (
+        is_empty or not any(isinstance(one, Tensor) for one in tree_leaves((args, kwargs)))
+    )
 
 
 _F = torch.nn.functional

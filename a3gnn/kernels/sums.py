@@ -26,17 +26,6 @@ AHEAD = 4
 _ZERO = np.float32(0)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _factor(slots: Ints, weights: NDArray[Any], scale: NDArray[Any], e: int, source: int) -> Any:
-    """Returns the factor of an edge: its weight times its source's scale."""
-    factor = weights.dtype.type(1)
-    if len(weights):
-        factor = weights[slots[e] if len(slots) else e]
-    if len(scale):
-        factor = factor * scale[source]
-    return factor
-
-
 @njit(cache=True, nogil=True)
 def sum_rows(
     csr: Csr,
@@ -59,7 +48,9 @@ def sum_rows(
         high: Past the last row.
     """
     (indptr, indices, slots), (scale, own) = csr, scales
-    width, last = out.shape[1], indptr[high]
+    width, last, one = out.shape[1], indptr[high], weights.dtype.type(1)
+    # Factors are read here: a function of the arrays, inlined too, took two thirds of the time, counting references.
+    weighted, placed, scaled = len(weights) > 0, len(slots) > 0, len(scale) > 0
     base, row_bytes = x.ctypes.data, x.shape[1] * x.itemsize
     scratch = np.empty(width, dtype=np.float32)
     for i in range(low, high):
@@ -70,16 +61,21 @@ def sum_rows(
             for ahead in range(e + 4, min(e + 8, last)):
                 prefetch_row(base + indices[ahead] * row_bytes, row_bytes)
             a, b, c, d = x[indices[e]], x[indices[e + 1]], x[indices[e + 2]], x[indices[e + 3]]
-            p = _factor(slots, weights, scale, e, indices[e])
-            q = _factor(slots, weights, scale, e + 1, indices[e + 1])
-            r = _factor(slots, weights, scale, e + 2, indices[e + 2])
-            s = _factor(slots, weights, scale, e + 3, indices[e + 3])
+            p = weights[slots[e] if placed else e] if weighted else one
+            q = weights[slots[e + 1] if placed else e + 1] if weighted else one
+            r = weights[slots[e + 2] if placed else e + 2] if weighted else one
+            s = weights[slots[e + 3] if placed else e + 3] if weighted else one
+            if scaled:
+                p, q = p * scale[indices[e]], q * scale[indices[e + 1]]
+                r, s = r * scale[indices[e + 2]], s * scale[indices[e + 3]]
             for j in range(width):
                 some = total[j] + p * widened(a[j])
                 total[j] = ((some + q * widened(b[j])) + r * widened(c[j])) + s * widened(d[j])
             e += 4
         while e < end:
-            row, factor = x[indices[e]], _factor(slots, weights, scale, e, indices[e])
+            row, factor = x[indices[e]], weights[slots[e] if placed else e] if weighted else one
+            if scaled:
+                factor = factor * scale[indices[e]]
             for j in range(width):
                 total[j] += factor * widened(row[j])
             e += 1

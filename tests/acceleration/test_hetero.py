@@ -11,10 +11,23 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.utils.parametrize import register_parametrization
 from torch.utils.checkpoint import checkpoint
 from torch_geometric import EdgeIndex
 from torch_geometric.data import HeteroData
-from torch_geometric.nn import GATConv, GraphConv, HeteroConv, SAGEConv
+from torch_geometric.nn import (
+    FastRGCNConv,
+    GATConv,
+    GraphConv,
+    HANConv,
+    HeteroConv,
+    HeteroDictLinear,
+    HGTConv,
+    RGCNConv,
+    SAGEConv,
+    SumAggregation,
+)
 from torch_geometric.utils import to_torch_csr_tensor, trim_to_layer
 
 from a3gnn import Loader, accelerate
@@ -238,6 +251,27 @@ def test_rows_may_be_pairs_and_keyed_by_relation() -> None:
     compare(layer, {"paper": pair}, {CITES: edges[CITES], back: edges[CITES].flip(0)})
 
 
+def test_sources_may_change_before_the_backward_pass_as_in_pygs() -> None:
+    kinds = [("author", "writes", "paper"), ("term", "in", "paper")]
+    edges, grads = {one: edges_of()[one] for one in kinds}, []
+    with pytest.warns(UserWarning, match="do not get updated"):
+        layer = HeteroConv({one: SAGEConv((6, 6), 50, root_weight=False) for one in kinds})
+    for one in (layer, accelerate(copy.deepcopy(layer))):
+        leaves = {kind: rows.requires_grad_() for kind, rows in rows_of().items()}
+        x = {kind: rows * 2 for kind, rows in leaves.items()}
+        out = one(x, edges)["paper"]
+        x["author"].mul_(3)
+        out.square().sum().backward()
+        grads.append([*(rows.grad for rows in leaves.values()), *(weight.grad for weight in one.parameters())])
+    for found, expected in zip(grads[1], grads[0], strict=True):
+        assert_same(found, expected, torch.float32)
+    x = {kind: rows.requires_grad_() * 2 for kind, rows in rows_of().items()}
+    out = accelerate(layer)(x, edges)["paper"].square().sum()
+    x["author"].mul_(3)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        torch.autograd.grad(out, list(layer.parameters()), create_graph=True)
+
+
 def test_a_convolution_may_be_shared() -> None:
     conv = SAGEConv((6, 6), 5)
     layer = HeteroConv(dict.fromkeys(RELATIONS, conv))
@@ -356,12 +390,38 @@ def test_hooks_of_convolutions_run() -> None:
     assert sorted(seen) == ["forward", "layer", "lin_l"]
 
 
-def test_autocast_runs_one_relation_after_another() -> None:
+def assert_close_in_bfloat16(found: Tensor | None, expected: Tensor | None) -> None:
+    if expected is None or found is None or not expected.numel():
+        assert not any(one is not None and bool(one.any()) for one in (found, expected))
+        return
+    torch.testing.assert_close(found, expected, rtol=0.05, atol=0.05 * max(1.0, float(expected.detach().abs().max())))
+
+
+@pytest.mark.parametrize("name", CONVS)
+@pytest.mark.parametrize("aggr", ["sum", "mean"])
+@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16], ids=str)
+def test_relations_are_joined_under_autocast(name: str, aggr: str, given: torch.dtype) -> None:
+    layer = made(CONVS[name], OTHER_WIDTHS, aggr)
+    ours, found = accelerate(copy.deepcopy(layer)), []
+    for one in (layer, ours):
+        leaves = {kind: rows.to(given).requires_grad_() for kind, rows in rows_of(OTHER_WIDTHS).items()}
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outs = one(leaves, edges_of())
+        sum((out.float() * weights_of(out)).sum() for out in outs.values()).backward()
+        grads = [*(rows.grad for rows in leaves.values()), *(weight.grad for weight in one.parameters())]
+        found.append([*outs.values(), *(one for one in grads if one is not None and one.numel())])
+    for mine, theirs in zip(*reversed(found), strict=True):
+        assert mine.dtype is theirs.dtype
+        assert_close_in_bfloat16(mine, theirs)
+    assert ours.refused is None
+
+
+def test_other_autocast_runs_one_relation_after_another() -> None:
     layer = made(sage())
     ours = accelerate(copy.deepcopy(layer))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.float16):
         found, expected = ours(rows_of(), edges_of()), layer(rows_of(), edges_of())
-    assert ours.refused == "autocast"
+    assert ours.refused == "autocast to torch.float16"
     for kind in expected:
         assert found[kind].dtype is expected[kind].dtype
         torch.testing.assert_close(found[kind], expected[kind], rtol=0.05, atol=0.1)
@@ -381,6 +441,55 @@ def test_names_prints_copies_and_pickles_are_pygs() -> None:
         assert isinstance(other, HeteroConv)
         assert {one.reason for one in layers(other)} == {None}
         assert all(torch.equal(found[kind], expected[kind]) for kind in expected)
+
+
+def _of_sums(conv: Any) -> None:
+    conv.aggr, conv.aggr_module = "add", SumAggregation()
+
+
+#: Each with the result that relations are still joined, or not.
+CHANGES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "normalized": (lambda conv: setattr(conv, "normalize", True), False),
+    "sums": (_of_sums, True),
+    "another message": (lambda conv: setattr(conv, "message", lambda x_j: 2 * x_j), False),
+    "another map": (lambda conv: setattr(conv, "lin_l", nn.Linear(6, 5)), True),
+    "other weights": (lambda conv: setattr(conv.lin_l, "weight", nn.Parameter(torch.randn(5, 6))), True),
+    "a parametrization": (lambda conv: register_parametrization(conv.lin_l, "weight", nn.Tanh()), False),
+    "a hook of the map": (lambda conv: conv.lin_r.register_forward_hook(lambda *args: 2 * args[2]), False),
+    "a hook": (lambda conv: conv.register_forward_hook(lambda *args: 2 * args[2]), False),
+    "other hooks": (lambda conv: setattr(conv, "_forward_hooks", {0: lambda *args: 2 * args[2]}), False),
+    "a hook of messages": (lambda conv: conv.register_message_forward_hook(lambda *args: 2 * args[2]), False),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes_of_a_convolution_between_calls_are_seen(name: str) -> None:
+    (change, joined), layer = CHANGES[name], made(sage())
+    ours = accelerate(copy.deepcopy(layer))
+    for _ in range(2):
+        before = ours(rows_of(), edges_of())
+    assert ours.refused is None
+    for one in (layer, ours):
+        torch.manual_seed(9)
+        change(one.convs[CITES])
+    found, expected = run(ours, rows_of(), edges_of()), run(layer, rows_of(), edges_of())
+    assert not torch.equal(expected[0]["paper"], before["paper"])
+    for kind in expected[0]:
+        assert_same(found[0][kind], expected[0][kind], torch.float32)
+    for mine, theirs in zip(found[2], expected[2], strict=True):
+        assert_same(mine, theirs, torch.float32)
+    assert (ours.refused is None) == joined
+
+
+def test_global_hooks_of_modules_are_seen() -> None:
+    ours, seen = accelerate(made(sage())), []
+    ours(rows_of(), edges_of())
+    handle = register_module_forward_hook(lambda module, *_: seen.append(type(module).__name__))
+    try:
+        ours(rows_of(), edges_of())
+    finally:
+        handle.remove()
+    assert seen.count("Linear") == 2 * len(RELATIONS)
 
 
 def test_convolutions_may_be_exchanged() -> None:
@@ -475,6 +584,25 @@ def test_mini_batches_equal_pygs(loader: Loader, trims: bool, aggr: str, read: s
             assert_same(mine, theirs, torch.float32)
         assert {one.reason for one in layers(ours)} == {None}
         assert number < 20
+
+
+def test_mini_batches_in_bfloat16_are_close_to_pygs(loader: Loader) -> None:
+    class Seeds(Model):
+        def forward(self, batch: HeteroData) -> Tensor:
+            return super().forward(batch)["paper"][:6]
+
+    model = Seeds(loader.data.edge_types)
+    ours, batch = accelerate(copy.deepcopy(model), "bfloat16"), next(iter(loader))
+    for one in (model, ours):
+        out = one(batch)
+        assert out.dtype is torch.float32
+        out.square().sum().backward()
+    for mine, theirs in zip(ours.parameters(), model.parameters(), strict=True):
+        assert_close_in_bfloat16(mine.grad, theirs.grad)
+    assert_close_in_bfloat16(ours(batch), model(batch))
+    assert not torch.equal(ours(batch), model(batch))
+    assert {one.reason for one in layers(ours)} == {None}
+    assert_same(ours.eval()(batch), model.eval()(batch), torch.float32)
 
 
 def test_a_mini_batch_computes_the_rows_that_are_read(loader: Loader) -> None:
@@ -577,3 +705,61 @@ def test_gradients_of_several_passes_add_up(conv: Any, aggr: str) -> None:
         assert_same(mine.grad, theirs.grad, torch.float32)
     grads = [one.grad for one in ours.parameters() if one.grad is not None and one.grad.numel()]
     assert len({one.data_ptr() for one in grads}) == len(grads) > 0  # clipping in place changes each once
+
+
+def test_a_mixture_with_attention_equals_pygs_and_says_which_run_alone() -> None:
+    """Attention is within each relation, so its output is added to the joined one."""
+
+    def conv(relation: Any, source: int, target: int) -> nn.Module:
+        attends = relation[1] in ("writes", "has")
+        return GATConv((source, target), 5, add_self_loops=False) if attends else SAGEConv((source, target), 5)
+
+    for aggr in ("sum", "mean"):
+        ours = compare(
+            made(conv, OTHER_WIDTHS, aggr), rows_of(OTHER_WIDTHS), edges_of(), "paper__has__term: GATConv is not joined"
+        )
+        reasons = {one.name: one.reason for one in layers(ours)}
+        assert reasons.pop("") == "paper__has__term: GATConv is not joined"
+        assert set(reasons.values()) == {None}  # each runs natively
+
+
+def test_only_attention_runs_one_by_one() -> None:
+    layer = made(lambda _, source, target: GATConv((source, target), 5, add_self_loops=False))
+    ours = compare(layer, rows_of(), edges_of(), "paper__none__lonely: GATConv is not joined")
+    assert {one.reason for one in layers(ours)[1:]} == {None}
+
+
+def heterogeneous_layers() -> dict[str, tuple[nn.Module, Any]]:
+    """Returns PyG's other layers of relations, and their inputs."""
+    kinds = {one: index for one, index in edges_of().items() if "lonely" not in one}
+    x = {kind: rows for kind, rows in rows_of().items() if kind != "lonely"}
+    metadata = (list(x), list(kinds))
+    nodes, edge_index, edge_type = torch.randn(30, 6), torch.randint(30, (2, 90)), torch.randint(4, (90,))
+    by_relation = nodes, edge_index, edge_type
+    return {
+        "HGTConv": (HGTConv(6, 8, metadata, heads=2), (x, kinds)),
+        "RGCNConv": (RGCNConv(6, 5, 4, num_bases=2), by_relation),
+        "FastRGCNConv": (FastRGCNConv(6, 5, 4), by_relation),
+        "HANConv": (HANConv(6, 8, metadata, heads=2), (x, kinds)),
+        "HeteroDictLinear": (HeteroDictLinear(6, 5, types=list(x)), (x,)),
+    }
+
+
+@pytest.mark.parametrize("name", ["HGTConv", "RGCNConv", "FastRGCNConv", "HANConv", "HeteroDictLinear"])
+def test_other_layers_of_relations_run_pygs_code(name: str) -> None:
+    torch.manual_seed(0)
+    layer, given = heterogeneous_layers()[name]
+    ours = accelerate(copy.deepcopy(layer))
+    assert type(ours) is type(layer)
+    found, expected = [], []
+    for one, kept in ((ours, found), (layer, expected)):
+        out = one(*given)
+        outs = [one for one in out.values() if one is not None] if isinstance(out, dict) else [out]
+        sum((rows * weights_of(rows)).sum() for rows in outs).backward()
+        kept += [*outs, *(weight.grad for weight in one.parameters())]
+    assert len(found) == len(expected) > 1
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine is None) == (theirs is None)
+        assert mine is None or torch.equal(mine, theirs)
+    reasons = {one.layer: one.reason for one in layers(ours)}
+    assert name == "HeteroDictLinear" or reasons[name] == "no native form of this class"
