@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.errors import GraphError
 from a3gnn.evaluation.evaluate import metric_of, tested, validated
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.graph import Graph
@@ -25,7 +26,7 @@ MOST_IN_ONE_CLASS = 0.6
 
 
 def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[str], None]) -> Task:
-    """Returns the task with a metric that is defined on the graph's nodes.
+    """Returns the task with a metric that is defined on the graph's nodes, and with values of edges (`with_edges`).
 
     Args:
         task: The task whose metric is set.
@@ -46,7 +47,40 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
     tested(graph, task)
     metric_of(task, graph)
     check_loss(graph, task)
-    return task
+    return with_edges(task, graph, notify)
+
+
+def with_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) -> Task:
+    """Returns a built-in model's task with the values of the graph's edges that it can read.
+
+    Args:
+        task: A task, for any graph.
+        graph: The graph to train on.
+        notify: Called with a line on the values that are read, and on those that are not.
+
+    Raises:
+        GraphError: A weight is below 0, and the model is gcn.
+    """
+    values = graph.edge_values.get(str(task.edge_value))
+    columns = 0 if task.is_own or values is None else values.shape[1] if values.ndim == 2 else 1
+    if task.model == "gcn" and values is not None and values.size and (least := float(values.min())) < 0:
+        raise GraphError(
+            f"{graph.name}: edge_weight must be >= 0 for gcn, which divides by square roots of its sums, got "
+            f"{least:g}; delete edge_weight, or choose another model"
+        )
+    found = dataclasses.replace(task, edge_dim=columns)
+    if not task.is_own:
+        notify_edges(found, graph, notify)
+    return found
+
+
+def notify_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) -> None:
+    """Calls `notify` with a line on the values of edges that the model reads, and on those that it does not."""
+    name = "forward" if task.is_own else task.model
+    if task.edge_values:
+        notify(f"{name} takes {' and '.join(task.edge_values)} of the graph's edges")
+    if left := [one for one in graph.edge_values if one not in task.edge_values]:
+        notify(f"{' and '.join(left)} of the graph's edges {'is' if len(left) == 1 else 'are'} not read by {name}")
 
 
 def suiting(graph: GraphArrays) -> tuple[MetricName, str]:

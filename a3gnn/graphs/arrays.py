@@ -41,6 +41,8 @@ class GraphArrays:
         folder: The converted folder that the graph was opened from, if any.
         source: Identity of the file that the graph was read from (`a3gnn.storage.graph_copies.source_of`), if any.
         known: Its characteristics, if the folder contained them.
+        edge_attr: Attributes of edges, aligned with `indices`, float32, shape (num_edges, columns); None without any.
+        edge_weight: Weights of edges, float32, shape (num_edges,); None without any.
     """
 
     name: str
@@ -56,6 +58,8 @@ class GraphArrays:
     folder: Path | None = None
     source: str | None = None
     known: GraphCharacteristics | None = None
+    edge_attr: NDArray[np.float32] | None = None
+    edge_weight: NDArray[np.float32] | None = None
 
     @property
     def target(self) -> Target:
@@ -87,7 +91,14 @@ class GraphArrays:
             "val_ids": self.val_ids,
             "test_ids": self.test_ids,
             **self.features.arrays(),
+            **self.edge_values,
         }
+
+    @property
+    def edge_values(self) -> dict[str, NDArray[np.float32]]:
+        """The values of edges that there are, by name."""
+        values = {"edge_attr": self.edge_attr, "edge_weight": self.edge_weight}
+        return {name: array for name, array in values.items() if array is not None}
 
     @cached_property
     def fingerprint(self) -> str:

@@ -265,6 +265,8 @@ def _graph(
         notes=notes,
         folder=folder,
         known=known,
+        edge_attr=arrays.get("edge_attr"),
+        edge_weight=arrays.get("edge_weight"),
     )
 
 

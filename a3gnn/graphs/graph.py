@@ -19,6 +19,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays, row_slots
 from a3gnn.graphs.describe import describe
+from a3gnn.graphs.edge_values import EDGE_VALUES
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
@@ -57,6 +58,11 @@ class Graph(GraphArrays):
 
         return Edges(self.indptr, self.indices)
 
+    @property
+    def placed_edges(self) -> Edges:
+        """In-neighbors as samplers take them, whose ids are places in `indices`."""
+        return dataclasses.replace(self.edges, ids=np.empty(0, dtype=np.int32))
+
     @classmethod
     def of_nodes(cls, features: DenseFeatures | SparseFeatures) -> Self:
         """Returns the graph with a node per row of `features`, without edges, labels and training nodes."""
@@ -85,7 +91,7 @@ class Graph(GraphArrays):
 
     @classmethod
     def load_unlabeled(cls, path: str | Path) -> Self:
-        """Returns the graph in an .npz or .pt file, for prediction; only features and edges are read.
+        """Returns the graph in an .npz or .pt file, for prediction; labels are not read.
 
         Raises:
             GraphError: It can't be read, or is not valid.
@@ -107,11 +113,11 @@ class Graph(GraphArrays):
     ) -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
-        An edge (s, t) makes s an in-neighbor of t, as in PyG's message passing. Edge attributes, such as weights, are
-        not used; a warning and a note list them. y holds classes (integers, -1 for unlabeled), rows of 0 and 1 (several
-        labels per node), or floats (values, NaN for unlabeled). x of a type other than float32 and float16 is stored as
-        float32, and a note says so. `split` and `split_seed` are those of `load`. Without masks, train_idx, val_idx and
-        test_idx are used; without these, labeled nodes are split at random.
+        An edge (s, t) makes s an in-neighbor of t, as in PyG's message passing. Numbers in edge_attr and edge_weight
+        are kept; a warning and a note list other attributes of edges. y holds classes (integers, -1 for unlabeled),
+        rows of 0 and 1 (several labels per node), or floats (values, NaN for unlabeled). x of a type other than float32
+        and float16 is stored as float32, and a note says so. `split` and `split_seed` are those of `load`. Without
+        masks, train_idx, val_idx and test_idx are used; without these, labeled nodes are split at random.
 
         Raises:
             GraphError: The graph is not valid.
@@ -124,7 +130,7 @@ class Graph(GraphArrays):
 
     @classmethod
     def from_unlabeled(cls, data: Data, name: str = "pyg") -> Self:
-        """Returns the graph in a PyG `Data`, for prediction; only x and edge_index are read.
+        """Returns the graph in a PyG `Data`, for prediction; labels are not read.
 
         Raises:
             GraphError: The graph is not valid.
@@ -134,11 +140,11 @@ class Graph(GraphArrays):
     def to_pyg(self) -> Data:
         """Returns the graph as a PyG `Data`; its tensors are writable copies in RAM.
 
-        It has x (float32, as PyG's layers take it; dense or sparse CSR), edge_index (int64, by target), y, and
-        train_mask, val_mask and test_mask (bool). y is int64 for classes and for rows of 0 and 1, -1 for unlabeled; it
-        is float32 for values, NaN for unlabeled. `from_pyg` restores the same graph, unless features are stored as
-        float16: the `Data` has them as float32, in twice the memory. `Loader` on the graph itself widens mini-batches
-        only.
+        It has x (float32, as PyG's layers take it; dense or sparse CSR), edge_index (int64, by target), y, edge_attr
+        and edge_weight (float32) if the graph has them, and train_mask, val_mask and test_mask (bool). y is int64 for
+        classes and for rows of 0 and 1, -1 for unlabeled; it is float32 for values, NaN for unlabeled. `from_pyg`
+        restores the same graph, unless features are stored as float16: the `Data` has them as float32, in twice the
+        memory. `Loader` on the graph itself widens mini-batches only.
         """
         return to_data(self)
 
@@ -242,6 +248,8 @@ class Graph(GraphArrays):
         if self.folder is None or self.known is None:
             return False
         if (self.num_features, self.num_classes) != (self.known.num_features, self.known.num_classes):
+            return False
+        if any((self.folder / f"{name}.npy").exists() != (name in self.edge_values) for name in EDGE_VALUES):
             return False
         arrays = {name: array for name, array in self.arrays().items() if name != "x_shape"}
         return all(_is_whole_file(array, self.folder / f"{name}.npy") for name, array in arrays.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,8 @@ _SCHEMES: dict[str, Callable[[str, Split | None], GraphArrays]] = {
     "pyg": pyg_sets.from_pyg_name,
     "ogb": lambda name, split: resplit(pyg_sets.from_ogb_name(name), split),
 }
+#: Notes of versions that left out values of edges; their copies of a file lack them.
+_LEFT_OUT = re.compile(r"\bedge_(attr|weight)\b.*edges have (no weights or|neither weights nor)")
 _SUFFIXES: dict[str, Callable[[Path, Split | None], GraphArrays]] = {
     ".npz": npz.read,
     ".pt": pyg_sets.read,
@@ -196,7 +199,7 @@ def converted_copy(path: Path, split: Split | None = None) -> GraphArrays | None
     """Returns the graph in the file at `path` from its copy in the cache folder, or None without a copy."""
     source = source_of(path)
     copy = recall(cache_root(), source if split is None else split.spec(source))
-    if copy is None:
+    if copy is None or any(map(_LEFT_OUT.search, copy.notes or ())):
         return None
     try:
         graph = read_folder(copy.folder)

@@ -71,7 +71,8 @@ class BuiltIn:
         self._loss = loss_of(graph, task, device)
         self.model = self.fresh_model()
         self.evaluated = self.model
-        self.aggregator = self.model.aggregator
+        self.edge_values = task.edge_values
+        self.aggregator = None if self.edge_values else self.model.aggregator
         full = config.input_aggregation == "full"
         self.table = input_table(graph, self.model, task, config, on_chunk) if full else None
         self.rows = None if self.table is None else self.table.rows
