@@ -49,6 +49,8 @@ class GraphCharacteristics:
         cached_edge_mass: Share of the edges whose source is one of the hottest nodes, at `CACHE_FRACTIONS`.
         target: Kind of labels: classes, several labels per node, or values (`a3gnn.graphs.labels`).
         label_spread: For values, the mean absolute difference of train labels from their median; None for others.
+        relations: Relations, each with fanouts of its own; 0 for a graph without types. Nodes, edges and degrees are
+            those of all types and relations then, and `num_features` is the largest of a type.
     """
 
     name: str
@@ -75,6 +77,7 @@ class GraphCharacteristics:
     cached_edge_mass: tuple[float, ...]
     target: Target = "classes"
     label_spread: float | None = None
+    relations: int = 0
 
     def cached_mass(self, cache_bytes: np.ndarray | float, row_bytes: np.ndarray | float | None = None) -> np.ndarray:
         """Returns the share of the edges whose source is in a static cache of `cache_bytes`, float64, in [0, 1].
@@ -114,10 +117,12 @@ class GraphCharacteristics:
         return self.num_nodes * (8 * entries + 8 if self.sparse_features else 4 * entries)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, without `target` and `label_spread` if the target is classes."""
+        """Returns the fields as JSON types, without those that are not needed: of other targets, and of types."""
         fields = dataclasses.asdict(self) | {"cached_edge_mass": list(self.cached_edge_mass)}
         if self.target == "classes":
             del fields["target"], fields["label_spread"]
+        if not self.relations:
+            del fields["relations"]
         return fields
 
     @classmethod

@@ -17,6 +17,8 @@ from a3gnn.units import count
 
 ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
+#: Models of PyG's modules that ship with a3gnn, for graphs with types; `Factory` knows what makes each.
+SHIPPED = ("rsage",)
 #: Names of the models in text; a model of the user's own has its own name.
 MODEL_LABELS = {
     "sage": "GraphSAGE",
@@ -25,6 +27,7 @@ MODEL_LABELS = {
     "gin": "GIN",
     "gatv2": "GATv2",
     "transformer": "graph transformer",
+    "rsage": "relational GraphSAGE",
 }
 #: Sizes and rates of a task, by their names as options of commands and fields of requests.
 NUMBER_OPTIONS = {
@@ -67,6 +70,8 @@ _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 _LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs", "edge_dim")
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
+#: Those that a shipped factory takes.
+_SHIPPED_OPTIONS = ("hidden_channels", "dropout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,29 +259,36 @@ class Task:
 
     def _check_model(self) -> None:
         if not names_factory(self.model):
-            if self.model not in MODELS:
-                raise ConfigError(str(unknown_name("model", self.model, (*MODELS, _YOUR_OWN))))
-            if self.own is not None:
+            if self.model not in (*MODELS, *SHIPPED):
+                raise ConfigError(str(unknown_name("model", self.model, (*MODELS, *SHIPPED, _YOUR_OWN))))
+            if self.own is not None and self.model in MODELS:
                 raise ConfigError(f"own must be None for a built-in model, got {self.own!r} for {self.model}")
-            return
         known = {field.name: field.default for field in dataclasses.fields(self)}
-        for name in _BUILT_IN:
+        for name in self._without():
             if getattr(self, name) != known[name]:
+                owner = "a model of your own" if names_factory(self.model) else "this model"
                 raise ConfigError(
-                    f"{name} must be left out for a model of your own, got {getattr(self, name)} for {self.model}; "
-                    "its factory decides that"
+                    f"{name} must be left out for {owner}, got {getattr(self, name)} for {self.model}; its factory "
+                    "decides that"
                 )
+
+    def _without(self) -> tuple[str, ...]:
+        """Returns the fields that the factory decides; none for a built-in model."""
+        if names_factory(self.model):
+            return _BUILT_IN
+        return tuple(name for name in _BUILT_IN if name not in _SHIPPED_OPTIONS) if self.model in SHIPPED else ()
 
     def describe(self) -> str:
         """Returns the model and its training in words: `GraphSAGE, 2 layers of 256, fanouts 25,10, Adam 0.003, ...`."""
-        width = "" if self.is_own or self.num_layers == 1 else f" of {self.hidden_channels}"
+        sized = not names_factory(self.model)
+        width = f" of {self.hidden_channels}" if sized and self.num_layers > 1 else ""
         parts = [
             MODEL_LABELS.get(self.model, self.model),
             f"{count(self.num_layers, 'layer')}{width}",
             f"fanouts {','.join(map(str, self.fanouts))}",
             f"Adam {self.learning_rate:g}",
         ]
-        if not self.is_own:
+        if sized:
             parts.append(f"dropout {self.dropout:g}")
         parts += [f"{self.heads} heads"] if self.model in ATTENTION else []
         parts += [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
@@ -290,8 +302,8 @@ class Task:
 
     @property
     def is_own(self) -> bool:
-        """Whether the model is one of the user's own."""
-        return names_factory(self.model)
+        """Whether the model is a module that a factory makes: one of the user's own, or a shipped one."""
+        return self.model in SHIPPED or names_factory(self.model)
 
     @property
     def edge_value(self) -> str | None:
@@ -343,6 +355,13 @@ class Task:
             lr_schedule=self.lr_schedule,
             lr_epochs=self.lr_epochs,
         )
+
+    @property
+    def factory_options(self) -> dict[str, Any]:
+        """The further arguments of the factory: the fields that a shipped model takes; none for your own."""
+        if self.model not in SHIPPED:
+            return {}
+        return {"hidden_channels": self.hidden_channels, "dropout": self.dropout, "layers": self.num_layers}
 
     @property
     def uses_pyg(self) -> bool:

@@ -81,7 +81,7 @@ def predict(
     saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
-    graph = as_unlabeled(dataset)
+    graph = as_unlabeled(dataset, "" if saved.types is None else saved.types.target)
     for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
         notify(note)
     notify_edges(saved.task, graph, notify)
@@ -90,12 +90,15 @@ def predict(
             f"{graph.name} must have the {saved.num_features} features of the model's training, got "
             f"{graph.num_features}; give the same columns"
         )
-    asked = InputNodes.of(nodes, graph.num_nodes, name="nodes").nodes
+    _check_types(saved, graph)
+    first, count = (0, graph.num_nodes) if graph.types is None else (graph.types.first, graph.types.num_targets)
+    asked = InputNodes.of(nodes, count, name="nodes").nodes
     ids, places = np.unique(asked, return_inverse=True)
     with MemoryGuard(limit) as guard:
         found = torch.empty(len(ids), saved.num_outputs)
         done = 0
-        for some, outputs in _outputs(saved, graph, ids, place, evaluation_bytes(limit), guard.check, notify):
+        due = ids + np.int32(first)
+        for some, outputs in _outputs(saved, graph, due, place, evaluation_bytes(limit), guard.check, notify):
             found[done : done + len(some)] = outputs.cpu()
             done += len(some)
         guard.check()
@@ -122,7 +125,8 @@ def _outputs(
         inference = Inference(graph, ids, task.num_layers, **options)
         return inference.logits(_with_weights(built, saved, device))
     factory = Factory.of(task.model)
-    model = UserModel.of(factory.name, factory.build(*sizes, task.seed))
+    module = factory.build(graph.in_channels, sizes[1], task.seed, **task.factory_options)
+    model = UserModel.of(factory.name, module, graph.target_type)
     model = dataclasses.replace(model, edge_values=task.own.edge_values)
     if lacking := [name for name in model.edge_values if name not in graph.edge_values]:
         raise GraphError(f"{graph.name} must have {' and '.join(lacking)}, which {task.model} read in its training")
@@ -133,6 +137,30 @@ def _outputs(
     if plan.kind == "sampled":
         notify(f"predictions are computed from {plan.text}")
     return planned_outputs(plan, model, graph, task, num_outputs=sizes[1], device=device, on_chunk=on_chunk)
+
+
+def _check_types(saved: SavedModel, graph: Graph) -> None:
+    """Checks that `graph` has the types, relations and columns of the model's training.
+
+    Raises:
+        GraphError: It has others.
+    """
+    types = None if graph.types is None else graph.types.for_model
+    if saved.types is None or types is None:
+        if saved.types is not types:
+            has = ("no node types, as in", "types") if saved.types is None else ("the node types of", "none")
+            raise GraphError(f"{graph.name} must have {has[0]} the model's training, got {has[1]}; give such a graph")
+        return
+    # Only types without features have a row of weights per node.
+    known, asked = (
+        {**one._asdict(), "num_nodes": {kind: n for kind, n in one.num_nodes.items() if kind not in one.in_channels}}
+        for one in (saved.types, types)
+    )
+    for name, before in known.items():
+        if before != (now := asked[name]):
+            raise GraphError(
+                f"{graph.name} must have the {name} of the model's training, {before}, got {now}; give such a graph"
+            )
 
 
 def _with_weights(model: M, saved: SavedModel, device: torch.device) -> M:

@@ -97,7 +97,19 @@ def platforms(incomplete: str) -> Iterable[str]:
     return names("platforms")
 
 
-DATASET = Text("graph", datasets, files=True)
+class Dataset(Text):
+    """A graph, with the target of `--target`, which is read before it."""
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
+        """Returns the spec of the graph with its target."""
+        from a3gnn.graphs.target import Target
+
+        return Target(ctx.meta.get(TARGET, "") if ctx else "").within(str(value))
+
+
+#: Where the context of a command has the value of `--target`.
+TARGET = "a3gnn.target"
+DATASET = Dataset("graph", datasets, files=True)
 PRIORITY = Text("priority", priorities)
 ENGINE = Text("engine", engines)
 PLATFORM = Text("platform", platforms, files=True)

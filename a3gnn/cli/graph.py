@@ -77,7 +77,8 @@ def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
     from a3gnn.graphs.graph import Graph
 
     try:
-        described = Graph.load(spec, split, split_seed)
+        load = Graph.load if spec.startswith("target:") or split is not None else Graph.load_untyped
+        described = load(spec, split, split_seed)
         figures, rows = described.characteristics().to_dict() | {"notes": list(described.notes)}, _rows(described)
     except GraphError as error:
         from a3gnn.graphs.typed import describe_typed, typed_graph

@@ -25,7 +25,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
             "Accuracy",
             (
                 *("max_accuracy_drop", "target_accuracy", "metric", "class_weights"),
-                *("accuracy_epochs", "split", "split_seed"),
+                *("accuracy_epochs", "target", "split", "split_seed"),
             ),
         ),
         ("Search", ("fix", "ranges", "engine", "seed", "store", "host_memory_limit")),
@@ -35,7 +35,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "recommend": (
         ("Common options", ("dataset", "memory_limit", "priority", "out", "quiet")),
         ("Model", _MODEL),
-        ("Accuracy", ("max_accuracy_drop", "metric", "class_weights", "split", "split_seed")),
+        ("Accuracy", ("max_accuracy_drop", "metric", "class_weights", "target", "split", "split_seed")),
         ("Search", ("fix", "ranges", "seed", "store", "host_memory_limit")),
         _OTHER,
     ),
@@ -45,7 +45,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
             ("epochs", "patience", "until_target", "auto", "out", "resume", "path", "dataset", "verbose", "quiet"),
         ),
         ("Model", (*_MODEL, "seed")),
-        ("Accuracy", ("target_accuracy", "metric", "class_weights", "split", "split_seed")),
+        ("Accuracy", ("target_accuracy", "metric", "class_weights", "target", "split", "split_seed")),
         ("Memory", ("host_memory_limit", "adapt")),
         ("Several processes", ("ranks", "algorithm")),
         (
@@ -57,7 +57,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "profile": (
         ("Common options", ("dataset", "configs", "memory_limit", "store", "export", "quiet")),
         ("Model", _MODEL),
-        ("Accuracy", ("metric", "class_weights", "split", "split_seed")),
+        ("Accuracy", ("metric", "class_weights", "target", "split", "split_seed")),
         ("Trials", ("train_seconds", "accuracy_epochs", "timeout", "seed")),
         ("Other machines", _TRIALS),
         _OTHER,

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from a3gnn.checks import checked_limit
+from a3gnn.cli.completion import TARGET
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.option_names import option
@@ -20,6 +21,7 @@ from a3gnn.task import (
     NORMS,
     NUMBER_OPTIONS,
     SCHEDULES,
+    SHIPPED,
     Task,
     names_factory,
     usual_fanouts,
@@ -97,8 +99,10 @@ def model(text: str) -> str:
     """Returns the name of a built-in model, or of a factory; then makes modules in the working folder importable."""
     if names_factory(text):
         import_from_here()
-    elif text not in MODELS:
-        raise UsageError(f"{unknown_name('a model', text, MODELS)}; a model of your own is package.module:function")
+    elif text not in (*MODELS, *SHIPPED):
+        raise UsageError(
+            f"{unknown_name('a model', text, (*MODELS, *SHIPPED))}; a model of your own is package.module:function"
+        )
     return text
 
 
@@ -117,8 +121,16 @@ def import_from_here() -> None:
 
 
 def split_options(command: F) -> F:
-    """Adds --split and --split-seed to a command."""
+    """Adds --target, which becomes a part of the graph's spec, --split and --split-seed to a command."""
     shares = "Split labeled nodes at random, for example 0.6,0.2,0.2. Default: the graph's own split."
+    command = click.option(
+        "--target",
+        is_eager=True,
+        expose_value=False,
+        metavar="TYPE",
+        callback=lambda context, _, value: context.meta.update({TARGET: value or ""}),
+        help="Node type to predict, in a graph of several. Default: the only type with labels.",
+    )(command)
     command = click.option(
         "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."
     )(command)

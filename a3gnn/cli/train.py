@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from a3gnn.cli.completion import DATASET
+from a3gnn.cli.completion import DATASET, TARGET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import (
     DEPTHS,
@@ -190,6 +190,8 @@ def train(
         _check_auto(context)
     elif path is None and options["model"] is None:
         raise UsageError("train needs DIR, the folder of a tune, or --model to train with the baseline")
+    if context.meta[TARGET] and dataset is None:
+        raise UsageError(f"--target {context.meta[TARGET]} needs --dataset, the graph with this type; give both")
     start_ranks(ranks)
     from a3gnn.apply.train import train as run
     from a3gnn.training.tuned import TunedConfig

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import GraphError
+from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.evaluate import metric_of, tested, validated
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.graph import Graph
@@ -18,7 +18,7 @@ from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
 from a3gnn.models.loss import check_loss
 from a3gnn.notify import detail
 from a3gnn.option_names import option
-from a3gnn.task import Task
+from a3gnn.task import MODELS, SHIPPED, Task
 
 #: Share of the largest class of the validation nodes above which accuracy is uninformative: always predicting that
 #: class is right more often than most trained models. Guess: two classes at 60 and 40 percent.
@@ -26,7 +26,7 @@ MOST_IN_ONE_CLASS = 0.6
 
 
 def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[str], None]) -> Task:
-    """Returns the task with a metric that is defined on the graph's nodes, and with values of edges (`with_edges`).
+    """Returns the task with a metric defined on the graph's nodes, and a model for its types and values of edges.
 
     Args:
         task: The task whose metric is set.
@@ -36,8 +36,9 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
 
     Raises:
         GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
-        ConfigError: The task's loss doesn't fit the labels.
+        ConfigError: The task's loss doesn't fit the labels, or its model not the types.
     """
+    task = _for_types(task, graph)
     if metric == AUTO:
         metric, why = suiting(graph)
         notify(detail(why) if metric == "accuracy" else why)
@@ -81,6 +82,22 @@ def notify_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) 
         notify(f"{name} takes {' and '.join(task.edge_values)} of the graph's edges")
     if left := [one for one in graph.edge_values if one not in task.edge_values]:
         notify(f"{' and '.join(left)} of the graph's edges {'is' if len(left) == 1 else 'are'} not read by {name}")
+
+
+def _for_types(task: Task, graph: Graph) -> Task:
+    """Returns the task with a model that takes the types of `graph`: of a graph with types, rsage in place of sage."""
+    if graph.types is None and task.model in SHIPPED:
+        raise ConfigError(
+            f"the model must be one of {', '.join(MODELS)} or your own for a graph without node types, got {task.model}"
+        )
+    if graph.types is None or task.is_own:
+        return task
+    if task.model != Task().model:
+        raise ConfigError(
+            f"the model must be {' or '.join(SHIPPED)}, or your own, for a graph with node types, got {task.model}; "
+            "docs/howto/node_types.md shows how to write one"
+        )
+    return task.with_model(SHIPPED[0])
 
 
 def suiting(graph: GraphArrays) -> tuple[MetricName, str]:

@@ -166,9 +166,10 @@ def planned_outputs(
         on_chunk()
         inputs = of_graph(graph, model.takes, task.num_layers, device, model.edge_values)
         with seeded(seed, device):
-            found = model.outputs(*inputs, graph.num_nodes, num_outputs)
+            nodes, first = (graph.num_nodes, 0) if graph.types is None else (graph.types.num_targets, graph.types.first)
+            found = model.outputs(*inputs, nodes, num_outputs)
         for ids in plan.batches:
-            yield ids, found[torch.from_numpy(ids.astype(np.int64)).to(device)]
+            yield ids, found[torch.from_numpy(ids.astype(np.int64) - first).to(device)]
         return
     sampler = Sampler(graph.placed_edges if model.edge_values else graph.edges, plan.fanouts, seed=seed)
     for number, ids in enumerate(plan.batches):

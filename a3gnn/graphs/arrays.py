@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import target_of
+from a3gnn.graphs.types import GraphTypes, Types
 from a3gnn.metric import Target
 
 #: Most nodes of a graph: ids are int32.
@@ -41,6 +42,8 @@ class GraphArrays:
         folder: The converted folder that the graph was opened from, if any.
         source: Identity of the file that the graph was read from (`a3gnn.storage.graph_copies.source_of`), if any.
         known: Its characteristics, if the folder contained them.
+        types: Node types, relations and the features of each type; None for a graph without types. With types,
+            `features` has no columns, nodes count through all types, and `indices` ascend in each row of `Types`.
         edge_attr: Attributes of edges, aligned with `indices`, float32, shape (num_edges, columns); None without any.
         edge_weight: Weights of edges, float32, shape (num_edges,); None without any.
     """
@@ -58,6 +61,7 @@ class GraphArrays:
     folder: Path | None = None
     source: str | None = None
     known: GraphCharacteristics | None = None
+    types: Types | None = None
     edge_attr: NDArray[np.float32] | None = None
     edge_weight: NDArray[np.float32] | None = None
 
@@ -78,8 +82,18 @@ class GraphArrays:
 
     @property
     def num_features(self) -> int:
-        """Columns of the feature matrix."""
-        return self.features.shape[1]
+        """Columns of the feature matrix; with types, the most of a type."""
+        return self.features.shape[1] if self.types is None else self.types.for_model.width
+
+    @property
+    def in_channels(self) -> int | GraphTypes:
+        """What a model's factory gets as its first argument: columns of features, or the types."""
+        return self.num_features if self.types is None else self.types.for_model
+
+    @property
+    def target_type(self) -> str:
+        """The predicted node type; "" without types."""
+        return "" if self.types is None else self.types.target
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Returns all arrays by their names in a converted folder."""
@@ -91,6 +105,7 @@ class GraphArrays:
             "val_ids": self.val_ids,
             "test_ids": self.test_ids,
             **self.features.arrays(),
+            **({} if self.types is None else self.types.arrays()),
             **self.edge_values,
         }
 
@@ -111,6 +126,8 @@ class GraphArrays:
         for name, array in sorted(self.arrays().items()):
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(np.ascontiguousarray(array).data)
+        if self.types is not None:
+            digest.update(repr(self.types.to_dict()).encode())
         return digest.hexdigest()
 
 

@@ -90,7 +90,8 @@ def convert(
         write = _streamed(spec)
         if write is None:
             try:
-                return as_graph(spec).save(target)
+                is_set = isinstance(spec, str) and spec.startswith(("pyg:", "ogb:"))  # whose types are kept
+                return (Graph.load_untyped(str(spec)) if is_set else as_graph(spec)).save(target)
             except TypedSetError as error:
                 if isinstance(spec, str) and Split.in_spec(spec)[0] is not None:
                     raise

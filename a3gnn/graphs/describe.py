@@ -19,6 +19,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
     equal = labeled = 0
     if graph.target == "classes":
         equal, labeled = equal_label_edges(graph.indptr, graph.indices, graph.labels)
+    feature_bytes = graph.types.nbytes if graph.types else graph.features.nbytes
     component_sizes = np.bincount(component_roots(graph.indptr, graph.indices))
     return GraphCharacteristics(
         name=graph.name,
@@ -31,8 +32,8 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
         degree_gini=unevenness,
         num_features=graph.num_features,
         feature_density=graph.features.density,
-        feature_bytes=graph.features.nbytes,
-        row_bytes=graph.features.row_bytes,
+        feature_bytes=feature_bytes,
+        row_bytes=feature_bytes / graph.num_nodes if graph.types else graph.features.row_bytes,
         sparse_features=graph.features.is_sparse,
         num_classes=graph.num_classes,
         num_train=len(graph.train_ids),
@@ -45,6 +46,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
         cached_edge_mass=cached_edge_mass(neighbor_entries(graph)),
         target=graph.target,
         label_spread=label_spread(graph.labels, graph.train_ids),
+        relations=len(graph.types.schema.relations) if graph.types else 0,
     )
 
 

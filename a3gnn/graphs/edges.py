@@ -116,17 +116,18 @@ class Edges:
         return int(self.schema.layout[0, -1])
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Returns indptr and indices with each edge once; the arrays themselves if no edge is repeated."""
-        targets = self._targets
+        """Returns indptr and indices with each edge of a relation once; the arrays themselves if none is repeated."""
+        rows = self._rows
         kept = np.ones(len(self.indices), dtype=np.bool_)
-        kept[1:] = (self.indices[1:] != self.indices[:-1]) | (targets[1:] != targets[:-1])
+        kept[1:] = (self.indices[1:] != self.indices[:-1]) | (rows[1:] != rows[:-1])
         if kept.all():
             return self.indptr, self.indices
-        return _indptr(targets[kept], self.num_nodes), self.indices[kept]
+        return _indptr(rows[kept], self.schema.num_rows), self.indices[kept]
 
     def within(self, parts: NDArray[np.int32]) -> Self:
         """Returns the edges between nodes of one part; `parts` int32, shape (num_nodes,)."""
-        targets = self._targets
+        assert self.num_nodes == self.schema.num_rows, "a row is a node only where there are no types"
+        targets = self._rows
         places = np.flatnonzero(parts[targets] == parts[self.indices])
         ids = self.ids if self.ids is None else self.ids[places] if len(self.ids) else places
         weights = self.weights[places] if len(self.weights) else self.weights
@@ -146,9 +147,8 @@ class Edges:
         return type(self)(self.indptr, indices, ids, num_cached=counts, schema=self.schema)
 
     @property
-    def _targets(self) -> NDArray[np.int64]:
-        assert self.num_nodes == self.schema.num_rows, "a row is a node only where there are no types"
-        return np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
+    def _rows(self) -> NDArray[np.int64]:
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
 
 def _joined(schema: Schema, lists: Sequence[EdgeList]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -19,6 +19,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.features import features_from
 from a3gnn.graphs.soundness import size_violations, violations
+from a3gnn.graphs.types import Types
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.mapping import in_large_pages, settle
 from a3gnn.storage.npy import content_hash, open_npy
@@ -74,7 +75,7 @@ def finish_folder(path: Path, name: str, num_classes: int, notes: tuple[str, ...
     """
     settle(path)
     arrays = {file.stem: open_npy(file) for file in path.glob("*.npy")}
-    graph = _graph(arrays, name, num_classes, notes, path, None)
+    graph = _graph(arrays, {"name": name, "num_classes": num_classes, "notes": notes}, path, None)
     characteristics = describe(graph)
     _write_meta(graph, characteristics, path)
     return characteristics
@@ -101,11 +102,11 @@ def open_folder(path: Path) -> GraphArrays:
     """
     meta = _read_meta(path)
     if meta["format"] != FORMAT:
-        raise GraphError(f"{path} has node types or times; only Loader, LinkNeighborLoader and a3gnn graph take it")
+        raise GraphError(f"{path} must have a converted graph without times, but it has a data object of PyG")
     with _reading(path):
         known = GraphCharacteristics.from_dict(meta["characteristics"])
         arrays = _arrays(meta, path)
-        graph = _graph(arrays, meta["name"], meta["num_classes"], tuple(meta["notes"]), path, known)
+        graph = _graph(arrays, meta, path, known)
     for violation in size_violations(graph):
         raise GraphError(f"the files in {path} do not fit each other: {violation.rule}; convert the graph again")
     sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
@@ -245,15 +246,11 @@ def refuse_another(path: Path, held: str | None, fingerprint: str) -> None:
 
 
 def _graph(
-    arrays: dict[str, NDArray[Any]],
-    name: str,
-    num_classes: int,
-    notes: tuple[str, ...],
-    folder: Path,
-    known: GraphCharacteristics | None,
+    arrays: dict[str, NDArray[Any]], meta: dict[str, Any], folder: Path, known: GraphCharacteristics | None
 ) -> GraphArrays:
+    types = meta.get("types")
     return GraphArrays(
-        name=name,
+        name=meta["name"],
         indptr=in_large_pages(arrays["indptr"]),
         indices=in_large_pages(arrays["indices"]),
         features=features_from(arrays),
@@ -261,10 +258,11 @@ def _graph(
         train_ids=arrays["train_ids"],
         val_ids=arrays["val_ids"],
         test_ids=arrays["test_ids"],
-        num_classes=num_classes,
-        notes=notes,
+        num_classes=meta["num_classes"],
+        notes=tuple(meta["notes"]),
         folder=folder,
         known=known,
+        types=None if types is None else Types.from_dict(types, arrays),
         edge_attr=arrays.get("edge_attr"),
         edge_weight=arrays.get("edge_weight"),
     )
@@ -279,6 +277,7 @@ def _write_meta(graph: GraphArrays, characteristics: GraphCharacteristics, path:
         "notes": list(graph.notes),
         "arrays": {name: [array.dtype.str, list(array.shape)] for name, array in graph.arrays().items()},
         "characteristics": characteristics.to_dict(),
+        **({} if graph.types is None else {"types": graph.types.to_dict()}),
     }
     (path / _META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 

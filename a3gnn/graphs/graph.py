@@ -24,16 +24,19 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
 from a3gnn.graphs.load import as_named, load_arrays, load_unlabeled, resplit
-from a3gnn.graphs.pyg import as_data, from_data, from_unlabeled, left_out, to_data
+from a3gnn.graphs.pyg import as_data, from_data, from_unlabeled, is_hetero, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
 from a3gnn.graphs.split import Split
+from a3gnn.graphs.target import Target
+from a3gnn.graphs.typed import typed_graph
+from a3gnn.graphs.typed_task import load_task, typed_task
 from a3gnn.storage.cache import cache_root
 from a3gnn.storage.graph_copies import graph_folder, remember
 from a3gnn.storage.npy import open_npy
-from a3gnn.units import count
+from a3gnn.units import count, printable
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
 
     from a3gnn.graphs.edges import Edges
 
@@ -56,7 +59,9 @@ class Graph(GraphArrays):
         """In-neighbors as samplers take them, without ids."""
         from a3gnn.graphs.edges import Edges  # numba is slow to import, and readers of a graph need none
 
-        return Edges(self.indptr, self.indices)
+        if self.types is None:
+            return Edges(self.indptr, self.indices)
+        return Edges(self.types.rows, self.indices, schema=self.types.schema)
 
     @property
     def placed_edges(self) -> Edges:
@@ -78,7 +83,9 @@ class Graph(GraphArrays):
         a saved PyG `Data` (.pt).
 
         Args:
-            spec: One of these forms; `split:SHARES:SEED:SPEC` is the graph of SPEC with this split.
+            spec: One of these forms; `split:SHARES:SEED:SPEC` is the graph of SPEC with this split, and
+                `target:TYPE:SPEC` that of a file or set of several node types whose nodes of TYPE are predicted. By
+                default they are those of the only type with labels.
             split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2" or (0.6, 0.2, 0.2). Labeled nodes
                 are split at random by these shares. None keeps the graph's own split.
             split_seed: Seed of the random split.
@@ -87,15 +94,31 @@ class Graph(GraphArrays):
             GraphError: It can't be read, or is not valid.
             UsageError: `spec` has none of these forms, or `split` is not three valid shares.
         """
+        return cls._of_checked(load_task(spec, Split.of(split, split_seed)))
+
+    @classmethod
+    def load_untyped(cls, spec: str | Path, split: str | Sequence[float] | None = None, split_seed: int = 0) -> Self:
+        """Returns the graph that `spec` names, as `load` does, if it has no node types.
+
+        Raises:
+            GraphError: It can't be read, is not valid, or has node types; `TypedSetError` has the data of a set.
+            UsageError: `spec` has no known form.
+        """
         return cls._of_checked(load_arrays(spec, Split.of(split, split_seed)))
 
     @classmethod
-    def load_unlabeled(cls, path: str | Path) -> Self:
+    def load_unlabeled(cls, path: str | Path, target: str = "") -> Self:
         """Returns the graph in an .npz or .pt file, for prediction; labels are not read.
+
+        `target` is the predicted type in a file of several node types.
 
         Raises:
             GraphError: It can't be read, or is not valid.
         """
+        typed = typed_graph(Target.in_spec(str(path))[1])
+        if typed is not None:
+            name = printable(Path(path).stem)
+            return cls._of_checked(typed_task(typed, name, Target(target), mirrored=True, labeled=False))
         return cls._of_checked(load_unlabeled(path))
 
     def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> Self:
@@ -109,32 +132,44 @@ class Graph(GraphArrays):
 
     @classmethod
     def from_pyg(
-        cls, data: Data, name: str = "pyg", split: str | Sequence[float] | None = None, split_seed: int = 0
+        cls,
+        data: Data | HeteroData,
+        name: str = "pyg",
+        split: str | Sequence[float] | None = None,
+        split_seed: int = 0,
+        target: str = "",
     ) -> Self:
-        """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
+        """Returns the graph in a PyG `Data` with x, edge_index, y and masks, or in a `HeteroData`.
 
         An edge (s, t) makes s an in-neighbor of t, as in PyG's message passing. Numbers in edge_attr and edge_weight
         are kept; a warning and a note list other attributes of edges. y holds classes (integers, -1 for unlabeled),
         rows of 0 and 1 (several labels per node), or floats (values, NaN for unlabeled). x of a type other than float32
         and float16 is stored as float32, and a note says so. `split` and `split_seed` are those of `load`. Without
-        masks, train_idx, val_idx and test_idx are used; without these, labeled nodes are split at random.
+        masks, train_idx, val_idx and test_idx are used; without these, labeled nodes are split at random. Of a
+        `HeteroData`, the nodes of the type `target` are predicted, by default the only type with labels; its relations
+        are used as they are, without values of edges.
 
         Raises:
             GraphError: The graph is not valid.
             UsageError: `split` is not three valid shares.
         """
-        graph = cls._of_checked(from_data(data, name, split=Split.of(split, split_seed)))
+        shares = Split.of(split, split_seed)
+        if is_hetero(data):
+            return cls._of_checked(typed_task(data, name, Target(target), shares))
+        graph = cls._of_checked(from_data(data, name, split=shares))
         for note in left_out(as_data(data)):
             warnings.warn(f"{name}: {note}", stacklevel=2)
         return graph
 
     @classmethod
-    def from_unlabeled(cls, data: Data, name: str = "pyg") -> Self:
-        """Returns the graph in a PyG `Data`, for prediction; labels are not read.
+    def from_unlabeled(cls, data: Data | HeteroData, name: str = "pyg", target: str = "") -> Self:
+        """Returns the graph in a PyG `Data`, or a `HeteroData`, for prediction; labels are not read.
 
         Raises:
             GraphError: The graph is not valid.
         """
+        if is_hetero(data):
+            return cls._of_checked(typed_task(data, name, Target(target), labeled=False))
         return cls._of_checked(from_unlabeled(data, name))
 
     def to_pyg(self) -> Data:
@@ -251,7 +286,7 @@ class Graph(GraphArrays):
             return False
         if any((self.folder / f"{name}.npy").exists() != (name in self.edge_values) for name in EDGE_VALUES):
             return False
-        arrays = {name: array for name, array in self.arrays().items() if name != "x_shape"}
+        arrays = {name: array for name, array in self.arrays().items() if not name.startswith("x_shape")}
         return all(_is_whole_file(array, self.folder / f"{name}.npy") for name, array in arrays.items())
 
     def __repr__(self) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from copy import copy
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _MAX_NAMED = 10
 #: Remedies for data types that are often passed by mistake, by package and class.
 REMEDIES = {
-    "torch_geometric.HeteroData": "only Loader takes heterogeneous graphs; data.to_homogeneous() can convert it",
+    "torch_geometric.HeteroData": "a heterogeneous graph alone is taken as it is; data.to_homogeneous() can convert it",
     "torch_geometric.TemporalData": (
         "only Loader and LinkNeighborLoader take events with times; Data(x=..., edge_index=torch.stack([data.src, "
         "data.dst]), y=...) is the graph of all events, without their times"
@@ -121,6 +122,12 @@ def as_data(data: Any) -> Data:
     if "_store" in vars(data):
         return data
     return Data(**{name: value for name, value in vars(data).items() if value is not None and name[:2] != "__"})
+
+
+def is_hetero(data: Any) -> TypeGuard[HeteroData]:
+    """Returns whether `data` is a `HeteroData`; imports nothing, because such an object implies the import."""
+    pyg = sys.modules.get("torch_geometric.data")
+    return pyg is not None and isinstance(data, pyg.HeteroData)
 
 
 def typed_of(data: Any) -> Data | HeteroData | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,12 +13,14 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import MAX_NODES, GraphArrays
 from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, is_labeled, unlabeled
+from a3gnn.graphs.types import Types
 from a3gnn.units import count
 
 # Entries per check, so they stay in the processor's cache and a memory map of any size costs some MiB. Guess.
 _PIECE = 1 << 18
 _DTYPES = {
     "indptr": np.int64,
+    "rows": np.int64,
     "indices": np.int32,
     "train_ids": np.int32,
     "val_ids": np.int32,
@@ -27,6 +30,8 @@ _DTYPES = {
     "edge_attr": np.float32,
     "edge_weight": np.float32,
 }
+#: The place of a type at the end of an array's name.
+_PLACE = re.compile(r"_\d+$")
 
 
 class Violation(NamedTuple):
@@ -59,13 +64,15 @@ def violations(graph: GraphArrays) -> Iterator[Violation]:
         yield violation
     if sizes_are_wrong:
         return
-    features = graph.features
-    yield from row_violations("indptr", graph.indptr, "indices", graph.indices, graph.num_nodes)
-    if isinstance(features, SparseFeatures):
-        yield from row_violations("x_indptr", features.indptr, "x_indices", features.indices, features.shape[1])
-        yield from _not_finite("x_data", features.data)
-    else:
-        yield from _not_finite("x", features.array.reshape(-1))
+    rows = ("indptr", graph.indptr) if graph.types is None else ("rows", graph.types.rows)
+    yield from row_violations(*rows, "indices", graph.indices, graph.num_nodes)
+    for end, features in _all_features(graph):
+        if isinstance(features, SparseFeatures):
+            named = f"x_indptr{end}", features.indptr, f"x_indices{end}", features.indices
+            yield from row_violations(*named, features.shape[1])
+            yield from _not_finite(f"x_data{end}", features.data)
+        else:
+            yield from _not_finite(f"x{end}", features.array.reshape(-1))
     for name, array in graph.edge_values.items():
         yield from _not_finite(name, array.reshape(-1))
     yield from _wrong_labels(graph)
@@ -92,17 +99,45 @@ def size_violations(graph: GraphArrays) -> Iterator[Violation]:
         )
         return
     yield from _wrong_ends("indptr", graph.indptr, len(graph.indices))
-    lengths = {"labels": len(graph.labels), "x": graph.features.shape[0]}
-    for name, length in lengths.items():
-        if length != graph.num_nodes:
-            yield Violation(
-                name, f"{name} must have one row per node, got {length} for {count(graph.num_nodes, 'node')}"
-            )
+    lengths = [("labels", len(graph.labels), graph.num_nodes)]
+    for end, one in _all_features(graph):
+        nodes = graph.num_nodes if graph.types is None or not end else graph.types.schema.num_nodes[int(end[1:])]
+        lengths.append((f"x{end}", one.shape[0], nodes))
+    for name, length, nodes in lengths:
+        if length != nodes:
+            yield Violation(name, f"{name} must have one row per node, got {length} for {count(nodes, 'node')}")
+    yield from _wrong_values(graph)
+    for end, one in _all_features(graph):
+        if isinstance(one, SparseFeatures):
+            yield from _wrong_csr_sizes(one, end)
+    if graph.types is not None:
+        yield from _wrong_types(graph, graph.types)
+
+
+def _wrong_values(graph: GraphArrays) -> Iterator[Violation]:
+    """Yields the rules on sizes that the values of edges break."""
     for name, array in graph.edge_values.items():
         if len(array) != graph.num_edges or array.size < graph.num_edges:
             yield Violation(name, f"{name} must have one row per edge, got shape {array.shape} for {graph.num_edges}")
-    if isinstance(graph.features, SparseFeatures):
-        yield from _wrong_csr_sizes(graph.features)
+
+
+def _all_features(graph: GraphArrays) -> Iterator[tuple[str, DenseFeatures | SparseFeatures]]:
+    """Yields the features of `graph` and of its types, with the end of the names of their arrays."""
+    yield "", graph.features
+    for place, one in enumerate(() if graph.types is None else graph.types.features):
+        if one is not None:
+            yield f"_{place}", one
+
+
+def _wrong_types(graph: GraphArrays, types: Types) -> Iterator[Violation]:
+    """Yields the rules on sizes that the types of `graph` break."""
+    schema = types.schema
+    if types.target not in schema.types or len(types.features) != len(schema.types):
+        yield Violation("rows", f"types must have features for each type and a known target, got {types.target}")
+    elif len(types.rows) != schema.num_rows + 1 or schema.layout[0, -1] != graph.num_nodes:
+        yield Violation("rows", f"rows must have {schema.num_rows + 1} values, got {len(types.rows)}")
+    elif not np.array_equal(types.row_ends, graph.indptr):
+        yield Violation("rows", "rows and indptr must have the same in-neighbors of each node, but they differ")
 
 
 def row_violations(
@@ -122,6 +157,7 @@ def row_violations(
 
 
 def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
+    name = _PLACE.sub("", name)  # which tells types apart
     if name == "x_shape":
         return
     if name == "labels" and isinstance(array, np.ndarray):
@@ -139,7 +175,7 @@ def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
             f"{name} must be {wanted or 'float32 or float16'} of {ndim} dimension{'s' if ndim > 1 else ''}, "
             f"got {array.dtype} of shape {array.shape}",
         )
-    elif name in {"indptr", "indices", "x", "edge_attr"} and not array.flags.c_contiguous:
+    elif name in {"indptr", "rows", "indices", "x", "edge_attr"} and not array.flags.c_contiguous:
         yield Violation(name, f"{name} must be C-contiguous, got strides {array.strides}")
 
 
@@ -149,15 +185,15 @@ def _wrong_ends(name: str, indptr: NDArray[np.int64], num_entries: int) -> Itera
         yield Violation(name, f"{name} must rise from 0 to {num_entries} (the entries), got {ends[0]} to {ends[1]}")
 
 
-def _wrong_csr_sizes(features: SparseFeatures) -> Iterator[Violation]:
+def _wrong_csr_sizes(features: SparseFeatures, end: str) -> Iterator[Violation]:
     rows, columns = features.shape
     if not 0 < columns <= MAX_NODES:
-        yield Violation("x_shape", f"x_shape must be two positive sizes below 2**31, got {features.shape}")
+        yield Violation(f"x_shape{end}", f"x_shape must be two positive sizes below 2**31, got {features.shape}")
     if len(features.indptr) != rows + 1:
-        yield Violation("x_indptr", f"x_indptr must have {rows + 1} values, got {len(features.indptr)}")
+        yield Violation(f"x_indptr{end}", f"x_indptr must have {rows + 1} values, got {len(features.indptr)}")
     if len(features.indices) != len(features.data):
         lengths = f"{len(features.indices)} and {len(features.data)}"
-        yield Violation("x_indices", f"x_indices and x_data must be equally long, got {lengths}")
+        yield Violation(f"x_indices{end}", f"x_indices and x_data must be equally long, got {lengths}")
 
 
 def _outside(name: str, array: NDArray[Any], low: int, high: int) -> Iterator[Violation]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from a3gnn.errors import GraphError, nearest
+from a3gnn.errors import A3GNNError, GraphError, nearest
 from a3gnn.graphs import npz, pyg_sets
 from a3gnn.graphs.assemble import canonical, naming_graph
 from a3gnn.graphs.data_folder import load_data
@@ -132,13 +132,15 @@ def typed_graph(spec: str, mapped: bool = False) -> Data | HeteroData | None:
     Raises:
         GraphError: The file or folder can't be read, or its graph is not valid.
     """
-    path = expanded(spec)
     try:
+        path = expanded(spec)
         if has_data(path):
             return load_data(path)
         if not path.is_file():
             return None
-    except OSError:  # such as a name that is too long
+    except (A3GNNError, OSError) as error:  # such as an unknown home folder, or a name that is too long
+        if isinstance(error, GraphError):
+            raise
         return None
     if path.suffix == ".npz":
         return read_hetero(path) if "node_types" in npz.array_names(path) else None
@@ -154,7 +156,7 @@ def describe_typed(data: Data | HeteroData) -> dict[str, Any]:
 
     `notes` has remarks for users. A `Data` has the type `node`, with a relation `to` itself.
     """
-    data, numbers = _counted(data)
+    data, numbers = counted(data)
     types = {kind: {"nodes": number, **_described(data[kind])} for kind, number in numbers.items()}
     relations = {
         " ".join(store._key): {
@@ -173,7 +175,7 @@ def check_typed(data: Data | HeteroData) -> None:
     Raises:
         GraphError: A rule is broken.
     """
-    data, numbers = _counted(data)
+    data, numbers = counted(data)
     known = {kind: numbers.get(kind, 0) for kind in data.node_types}
     Schema.of(known, [Relation(*key) for key in data.edge_types])  # which knows the types of relations
     for store in data.node_stores:
@@ -188,7 +190,7 @@ def _among(store: Any, names: Collection[str]) -> dict[str, Any]:
     return {name: store[name] for name in names if hasattr(store.get(name), "shape")}
 
 
-def _counted(data: Data | HeteroData) -> tuple[HeteroData, dict[str, int]]:
+def counted(data: Data | HeteroData) -> tuple[HeteroData, dict[str, int]]:
     """Returns `data` with types and an edge_index per relation, and the number of nodes of each type that it tells.
 
     Raises:

@@ -92,7 +92,7 @@ def opened(data: Any) -> Any:
         typed = typed_of(data)
     elif isinstance(data, str) and data.startswith(("pyg:", "ogb:")):
         try:
-            return Graph.load(data)
+            return Graph.load_untyped(data)
         except TypedSetError as error:
             typed = error.data
     else:
@@ -134,6 +134,8 @@ def source_of(
     if time_attr is not None:
         raise UsageError(f"time_attr must be left out for a graph of a3gnn's, got {time_attr!r}; it has no times")
     graph = graph_of(data, lambda line: warnings.warn(line, stacklevel=2))
+    if graph.types is not None:
+        raise UsageError("a loader takes the file or the HeteroData of a graph with types, got an a3gnn Graph of it")
     rows = graph.indptr, graph.indices
     if graph.is_parted:  # its edges are remote; `Pipeline` refuses uses of them
         rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.config import DEVICES, DeviceName, Resources, TrainConfig
-from a3gnn.errors import DeviceError, UsageError
+from a3gnn.errors import ConfigError, DeviceError, UsageError
 from a3gnn.features.buffers import BufferPool
 from a3gnn.features.opening import is_on_disk, open_features
 from a3gnn.features.row_table import Aggregator, input_width
@@ -138,6 +138,8 @@ class Pipeline:
         self._config, self._options = config.canonical(), options
         if graph.is_parted:
             check_over_parts(config)
+        if graph.types is not None:
+            check_with_types(config)
         self._seeds = graph.train_ids if options.input_nodes is None else options.input_nodes
         self._parts: NDArray[np.int32] | None = None
         adjacency = graph.indptr, graph.indices
@@ -361,6 +363,18 @@ def open_sampler(
         return DeviceSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
     how = {"replace": options.replace, "disjoint": options.disjoint, "last": options.last}
     return Sampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, **how)
+
+
+def check_with_types(config: TrainConfig) -> None:
+    """Checks that `config` can be used on a graph with node types.
+
+    Raises:
+        ConfigError: A value can't; the message contains the remedy.
+    """
+    given, plain = config.canonical(), TrainConfig()
+    for name in ("num_partitions", "seed_order", "sampling_device", "trainers"):
+        if (got := getattr(given, name)) != (value := getattr(plain, name)):
+            raise ConfigError(f"{name} must be {value} on a graph with node types, got {got}; leave it out")
 
 
 def checked_device(device: Any, sampling_device: DeviceName = "cpu") -> str:

@@ -20,7 +20,8 @@ class TypedSubgraph(NamedTuple):
         n_id: Ids within each type, int64, one array per type: seeds first, then hop by hop.
         edge_index: Sources and targets as places in the `n_id` of their types, int64, shape (2, num_edges), one array
             per relation: hop by hop, targets ascending.
-        e_id: Each edge's place in the list of its relation, int64, one array per relation.
+        e_id: Each edge's place in the list of its relation, int64, one array per relation; empty if the sampler doesn't
+            report it.
         tree: The tree of each node, int64, one array per type; None for a single tree of all seeds.
         num_sampled_nodes: New nodes of each hop, seeds first, int64, shape (num_types, hops + 1).
         num_sampled_edges: Edges of each hop, int64, shape (num_relations, hops).
@@ -35,12 +36,13 @@ class TypedSubgraph(NamedTuple):
 
 
 def by_type(subgraph: Subgraph, schema: Schema) -> TypedSubgraph:
-    """Returns `subgraph`, whose ids and relations are those of `schema`, by node type and relation; edges have ids."""
+    """Returns `subgraph`, whose ids and relations are those of `schema`, by node type and relation."""
     sizes, rows, types = np.array(subgraph.hop_sizes, dtype=np.int64), subgraph.rows, len(schema.types)
     if rows is None:  # rows of all nodes but those of the last hop
         rows = schema.row_table(subgraph.n_id[: sizes[-2]] if len(sizes) > 1 else subgraph.n_id[:0])
     tree = _ONE_TREE if subgraph.tree is None else subgraph.tree
-    structure = subgraph.indptr, subgraph.indices, subgraph.e_id, rows, len(schema.relations)
+    ids = _NO_IDS if subgraph.e_id is None else subgraph.e_id
+    structure = subgraph.indptr, subgraph.indices, ids, rows, len(schema.relations)
     n_id, trees, lists, e_id, nodes, edges, ends = _split(subgraph.n_id, tree, sizes, schema.layout, *structure)
     borders = [slice(*one) for one in pairwise(ends.tolist())]
     of_nodes, of_edges = borders[:types], borders[types + 1 :]
@@ -54,7 +56,7 @@ def by_type(subgraph: Subgraph, schema: Schema) -> TypedSubgraph:
     )
 
 
-_ONE_TREE = np.empty(0, dtype=np.int64)
+_ONE_TREE = _NO_IDS = np.empty(0, dtype=np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -78,7 +80,7 @@ def _split(
         layout: Of `Schema`.
         indptr: Of the `Subgraph`.
         indices: Of the `Subgraph`.
-        ids: Of the edges.
+        ids: Of the edges; empty if there are none.
         rows: Place of each row's node, and its relation.
         relations: Number of relations.
 
@@ -156,6 +158,8 @@ def _edges(
         head = first[kind] + own
         tail = head + totals[kind]
         for e in range(begin, end):
-            lists[head + e], lists[tail + e], e_id[own + e] = places[indices[e]], target, ids[e]
+            lists[head + e], lists[tail + e] = places[indices[e]], target
+            if len(ids) > 0:
+                e_id[own + e] = ids[e]
         at[kind] += end - begin
     return lists, e_id, counts

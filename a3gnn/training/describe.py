@@ -50,9 +50,10 @@ def described(task: Task, graph: Graph) -> Task:
     if not task.is_own:
         return task
     factory, imported = Factory.of(task.model), set(sys.modules)
-    model = UserModel.of(factory.name, factory.build(graph.num_features, graph.num_classes, task.seed))
-    model = model.on(graph.edge_values)
-    sampler = Sampler(graph.placed_edges, task.fanouts, seed=task.seed)
+    module = factory.build(graph.in_channels, graph.num_classes, task.seed, **task.factory_options)
+    model = UserModel.of(factory.name, module, graph.target_type).on(graph.edge_values)
+    edges = graph.placed_edges if model.edge_values else graph.edges
+    sampler = Sampler(edges, task.fanouts, seed=task.seed)
     subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"), model.edge_values)
     try:
@@ -93,7 +94,7 @@ def _table(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> Aggreg
 
     A model that takes adjs declares it.
     """
-    if model.takes == "adjs":
+    if model.takes == "adjs" or model.target:
         return model.aggregates
     nodes, features = inputs.x.shape
     edges = inputs.structure.edge_index if isinstance(inputs.structure, ValuedEdges) else inputs.structure
@@ -127,7 +128,7 @@ def counted(model: UserModel, inputs: Inputs, extent: Extent, seeds: int, classe
         parameters=model.num_parameters,
         node_flops=round(by_node[0], 3),
         edge_flops=round(by_edge[0], 3),
-        node_bytes=round(by_node[1] + inputs.x.nbytes / extent.nodes, 3),
+        node_bytes=round(by_node[1] + inputs.nbytes / extent.nodes, 3),
         edge_bytes=round(by_edge[1] + _EDGE_BYTES, 3),
         edge_reads=round(by_edge[2], 3),
     )
@@ -173,6 +174,8 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _edges(structure: Any) -> int:
     if isinstance(structure, ValuedEdges):
         return _edges(structure.edge_index)
+    if isinstance(structure, dict):
+        return sum(map(_edges, structure.values()))
     if isinstance(structure, Tensor):
         return int(structure.shape[1])
     return sum(int(one.col_indices().numel()) for one in structure)
@@ -183,6 +186,8 @@ def _halved(structure: Any) -> Any:
     if isinstance(structure, ValuedEdges):
         half = _halved(structure.edge_index)
         return ValuedEdges(half, {name: one[: half.shape[1]] for name, one in structure.values.items()})
+    if isinstance(structure, dict):
+        return {relation: _halved(one) for relation, one in structure.items()}
     if isinstance(structure, Tensor):
         return structure[:, : structure.shape[1] // 2].contiguous()
     kept = []

@@ -71,7 +71,7 @@ class Own:
         self._budget = budget_bytes(None) if evaluation_bytes is None else evaluation_bytes
         self._factory = Factory.of(task.model)
         self._imported = set(sys.modules)
-        self._own = UserModel.of(self._factory.name, self._built()).on(graph.edge_values)
+        self._own = UserModel.of(self._factory.name, self._built(), graph.target_type).on(graph.edge_values)
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
         accelerated(self._own)
@@ -114,7 +114,8 @@ class Own:
 
     def loss(self, batch: MiniBatch) -> Tensor:
         """Returns the model's loss for the seeds; seeds torch's generator for the mini-batch meanwhile."""
-        inputs = of_batch(batch, self._own.takes, self._degrees)
+        schema = None if self._graph.types is None else self._graph.types.schema
+        inputs = of_batch(batch, self._own.takes, self._degrees, schema).to(self._device)
         seed = derive(self._task.seed, "mini-batch", batch.epoch, batch.index)
         with seeded(seed, self._device):
             try:
@@ -175,7 +176,8 @@ class Own:
         )
 
     def _built(self) -> torch.nn.Module:
-        return self._factory.build(self._graph.num_features, self._graph.num_classes, self._task.seed)
+        task = self._task
+        return self._factory.build(self._graph.in_channels, self._graph.num_classes, task.seed, **task.factory_options)
 
     def _table(self, config: TrainConfig) -> FullTable:
         aggregator = self._task.aggregates

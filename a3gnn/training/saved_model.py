@@ -18,6 +18,7 @@ from torch import Tensor
 from a3gnn.checks import OneOf
 from a3gnn.errors import A3GNNError, ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.types import GraphTypes
 from a3gnn.metric import Target
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import save, why_unreadable
@@ -36,6 +37,7 @@ class SavedModel:
         num_features: Columns of the features.
         num_outputs: Columns of the outputs.
         weights: The model's state dict.
+        types: The node types and relations of the training; None without types.
     """
 
     task: Task
@@ -43,11 +45,13 @@ class SavedModel:
     num_features: int
     num_outputs: int
     weights: Mapping[str, Tensor]
+    types: GraphTypes | None = None
 
     @classmethod
     def of(cls, model: torch.nn.Module, task: Task, graph: Graph) -> Self:
         """Returns `model` of a task that was trained on `graph`; shares its weights without copying."""
-        return cls(task, graph.target, graph.num_features, graph.num_classes, model.state_dict())
+        types = None if graph.types is None else graph.types.for_model
+        return cls(task, graph.target, graph.num_features, graph.num_classes, model.state_dict(), types)
 
     def write(self, path: Path) -> None:
         """Writes model.pt to `path`, atomically.
@@ -60,6 +64,7 @@ class SavedModel:
             "target": self.target,
             "num_features": self.num_features,
             "num_outputs": self.num_outputs,
+            **({} if self.types is None else {"types": self.types.to_dict()}),
         }
         state = OrderedDict(self.weights)
         state._metadata = {**getattr(self.weights, "_metadata", {}), _PLACE: known}  # type: ignore[attr-defined]
@@ -95,6 +100,7 @@ class SavedModel:
         try:
             OneOf(get_args(Target)).check("target", known["target"])
             sizes = int(known["num_features"]), int(known["num_outputs"])
-            return cls(Task.from_dict(known["task"]), known["target"], *sizes, state)
+            types = GraphTypes.from_dict(known["types"]) if "types" in known else None
+            return cls(Task.from_dict(known["task"]), known["target"], *sizes, state, types)
         except (KeyError, TypeError, ValueError, AttributeError, A3GNNError) as error:
             raise ConfigError(f"{file} must be a model.pt of this version: {error}; train again") from error

@@ -128,6 +128,8 @@ class Trainer:
             joined = JoinedStep(learner.model, member.peers, self.memory, options.should_stop)
         self._pipeline = self._open_pipeline(
             PipelineOptions(
+                edges=None if graph.types is None else graph.edges,
+                features=None if graph.types is None else graph.types.features,
                 seed=task.seed,
                 device=device,
                 aggregator=learner.aggregator,

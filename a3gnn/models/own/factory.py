@@ -12,9 +12,12 @@ import torch
 from torch import nn
 
 from a3gnn.errors import ModelError, UsageError
+from a3gnn.graphs.types import GraphTypes
 from a3gnn.seeding import derive
-from a3gnn.task import names_factory
+from a3gnn.task import SHIPPED, names_factory
 
+#: The factories of `SHIPPED`.
+_SHIPPED = {"rsage": "a3gnn.models.relational:rsage"}
 _FILE = (
     "write it to a file that Python can import, and import it from there; in a notebook, use %%writefile "
     "my_models.py as the first line of its cell"
@@ -41,6 +44,8 @@ class Factory:
         if names_factory(model):
             assert isinstance(model, str)
             return cls(model)
+        if model in SHIPPED:
+            return cls(_SHIPPED[str(model)])
         module, name = getattr(model, "__module__", None), getattr(model, "__qualname__", None)
         if not callable(model) or module is None or name is None:
             raise UsageError(
@@ -62,7 +67,7 @@ class Factory:
         """The module that contains the factory."""
         return self.name.partition(":")[0]
 
-    def load(self) -> Callable[[int, int], Any]:
+    def load(self) -> Callable[..., Any]:
         """Returns the function, imported in this process.
 
         Raises:
@@ -70,7 +75,7 @@ class Factory:
             ModelError: Importing it raised an exception.
         """
         try:
-            made: Callable[[int, int], Any] = self._attribute()
+            made: Callable[..., Any] = self._attribute()
         except ModuleNotFoundError as error:
             if error.name is not None and f"{self.module}.".startswith(f"{error.name}."):
                 remedy = "run this from the folder with the module, or add that folder to PYTHONPATH"
@@ -91,8 +96,12 @@ class Factory:
             raise UsageError(f"model {self.name} must be a function (in_channels, out_channels), got {made!r}")
         return made
 
-    def build(self, in_channels: int, out_channels: int, seed: int) -> nn.Module:
+    def build(self, in_channels: int | GraphTypes, out_channels: int, seed: int, **options: Any) -> nn.Module:
         """Returns a new module; its initial weights depend on `seed`, not on torch's generator.
+
+        `options` are further arguments of the factory.
+
+        Lazy parameters of a model for types get their shapes by a pass over a node of each type.
 
         Raises:
             UsageError: There is no such factory.
@@ -102,9 +111,12 @@ class Factory:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(seed, "weights"))
             try:
-                model = make(in_channels, out_channels)
+                model = make(in_channels, out_channels, **options)
+                if isinstance(in_channels, GraphTypes) and isinstance(model, nn.Module):
+                    _materialize(model, in_channels)
             except Exception as error:
-                raise _raised(f"{self.name}({in_channels}, {out_channels})", error) from error
+                given = "types" if isinstance(in_channels, GraphTypes) else in_channels
+                raise _raised(f"{self.name}({given}, {out_channels})", error) from error
         if not isinstance(model, nn.Module):
             raise ModelError(f"{self.name} must return a torch.nn.Module, got {model!r}")
         return model
@@ -115,6 +127,20 @@ class Factory:
         for name in path.split("."):
             found = getattr(found, name)
         return found
+
+
+def _materialize(model: nn.Module, types: GraphTypes) -> None:
+    """Gives lazy parameters their shapes: one node of each type, and an edge of each relation."""
+    if not any(torch.nn.parameter.is_lazy(one) for one in model.parameters()):
+        return
+    x = {
+        kind: torch.zeros(1, types.in_channels[kind])
+        if kind in types.in_channels
+        else torch.zeros(1, dtype=torch.int64)
+        for kind in types.metadata[0]
+    }
+    with torch.no_grad():
+        model(x, {relation: torch.zeros(2, 1, dtype=torch.int64) for relation in types.metadata[1]})
 
 
 def _raised(doing: str, error: BaseException) -> ModelError:

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from a3gnn.features.tensors import csr
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.schema import Schema
+from a3gnn.graphs.types import Types
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.input_rows import InputRows
 from a3gnn.models.own.user_model import ValuedEdges
@@ -18,6 +20,7 @@ from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.known_edges import known_edges
 from a3gnn.pipeline.pyg_edges import adjacencies, edge_index
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.typed import TypedSubgraph, by_type
 from a3gnn.task import Takes
 
 
@@ -25,12 +28,25 @@ class Inputs(NamedTuple):
     """The arguments of `forward`.
 
     Attributes:
-        x: Features, float32, shape (num_nodes, num_features).
-        structure: edge_index, or every layer's adjacency; `ValuedEdges` if the model reads values of edges.
+        x: Features, float32, shape (num_nodes, num_features); with types, a dict of them by type, in which a type
+            without features has the ids of its nodes, int64, shape (num_nodes,).
+        structure: edge_index, or every layer's adjacency; with types, a dict of edge_index by relation. If the model
+            reads values of edges, `ValuedEdges`.
     """
 
-    x: Tensor
+    x: Any
     structure: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of `x`."""
+        return sum(one.nbytes for one in self.x.values()) if isinstance(self.x, dict) else int(self.x.nbytes)
+
+    def to(self, device: torch.device) -> Inputs:
+        """Returns the inputs with the tensors of types on `device`; others are there already."""
+        if not isinstance(self.x, dict) or device.type == "cpu":
+            return self
+        return Inputs(*({key: one.to(device) for key, one in part.items()} for part in self))
 
 
 class Extent(NamedTuple):
@@ -40,13 +56,15 @@ class Extent(NamedTuple):
     edges: int
 
 
-def of_batch(batch: MiniBatch, takes: Takes, degrees: Tensor | None = None) -> Inputs:
-    """Returns the inputs for a mini-batch of training; `degrees` as for `table_input`.
+def of_batch(batch: MiniBatch, takes: Takes, degrees: Tensor | None = None, schema: Schema | None = None) -> Inputs:
+    """Returns the inputs for a mini-batch of training; `degrees` as for `table_input`, `schema` that of types.
 
     If its `x` holds rows of a table, a model that takes edge_index gets `InputRows`. For a model that takes adjs, it
     is a table of means, and the input layer's block has one edge per destination, from a source whose row is the mean:
     the mean over one row is the row itself. Sources are the destinations' own rows, then the means.
     """
+    if batch.typed is not None:
+        return _by_type(batch.typed.view, batch.typed.x, schema)
     x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
     if batch.aggregator is None:
         return Inputs(x, _structure(batch.subgraph, batch.indptr, batch.indices, takes, batch.edges))
@@ -81,6 +99,8 @@ def of_subgraph(
     graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device, values: Sequence[str] = ()
 ) -> Inputs:
     """Returns the inputs for a sampled neighborhood in the whole graph, on `device`, with `values` of its edges."""
+    if graph.types is not None:
+        return _of_types(graph.types, by_type(subgraph, graph.types.schema), device)
     order = np.argsort(subgraph.n_id)
     rows = FeatureRows(graph.features).read(subgraph.n_id[order], device)
     x = torch.empty((len(order), graph.num_features), device=device)
@@ -93,6 +113,11 @@ def of_subgraph(
 def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, values: Sequence[str] = ()) -> Inputs:
     """Returns the inputs for the whole graph, as `of_subgraph` does; adjs hold its adjacency once per layer."""
     nodes = graph.num_nodes
+    if graph.types is not None:
+        every = Subgraph(
+            np.arange(nodes, dtype=np.int32), graph.types.rows.astype(np.int32), graph.indices, (nodes,) * 2
+        )
+        return _of_types(graph.types, by_type(every, graph.types.schema), device)
     rows = FeatureRows(graph.features).read(np.arange(nodes, dtype=np.int32), device)
     x = rows.to_dense() if rows.is_sparse_csr else rows.clone()  # the graph's own memory must not be written
     indptr, indices = (torch.from_numpy(np.array(part)).to(device) for part in (graph.indptr, graph.indices))
@@ -101,6 +126,39 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, valu
         return Inputs(x, _with_values(edge_index(indptr, indices), found))
     adjacency = csr(indptr, indices.long(), torch.ones(len(indices), device=device), (nodes, nodes))
     return Inputs(x, [adjacency] * layers)
+
+
+def _of_types(types: Types, view: TypedSubgraph, device: torch.device) -> Inputs:
+    """Returns the inputs for a neighborhood `view` in the whole graph, on `device`."""
+    x: list[Tensor | None] = []
+    for features, n_id in zip(types.features, view.n_id, strict=True):
+        if features is None:
+            x.append(None)
+            continue
+        order = np.argsort(n_id)
+        found = torch.empty((len(n_id), features.shape[1]), device=device)
+        if len(n_id):
+            rows = FeatureRows(features).read(n_id[order].astype(np.int32), device)
+            found[torch.from_numpy(order).to(device)] = rows.to_dense() if rows.is_sparse_csr else rows
+        x.append(found)
+    return _by_type(view, x, types.schema).to(device)
+
+
+def _by_type(view: TypedSubgraph, x: Sequence[Tensor | None], schema: Schema | None) -> Inputs:
+    """Returns the inputs for a neighborhood `view` with the features `x` of each type of `schema`."""
+    assert schema is not None, "there are types"
+    found = {}
+    for kind, rows, n_id in zip(schema.types, x, view.n_id, strict=True):
+        if rows is None:
+            found[kind] = torch.from_numpy(n_id)
+        else:
+            found[kind] = (rows.to_dense() if rows.is_sparse_csr else rows).float()
+    totals = dict(zip(schema.types, view.num_sampled_nodes.cumsum(axis=1).tolist(), strict=True))
+    lists = {}
+    for relation, edges in zip(schema.relations, view.edge_index, strict=True):
+        lists[tuple(relation)] = one = torch.from_numpy(edges)
+        known_edges(one).target_sizes = tuple(totals[relation.target])
+    return Inputs(found, lists)
 
 
 def squared(

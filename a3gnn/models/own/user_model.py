@@ -44,6 +44,7 @@ class UserModel:
         takes: The form of the edges that `forward` takes, by the name of its second parameter.
         aggregates: The module's declared aggregation of its input layer, or None.
         loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels; returns their mean loss.
+        target: The predicted node type; "" without types.
         edge_values: Values of edges that `forward` gets (`on`); those that it takes, before the graph is known.
     """
 
@@ -52,10 +53,11 @@ class UserModel:
     takes: Takes
     aggregates: Aggregates | None
     loss: Loss
+    target: str = ""
     edge_values: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, module: nn.Module) -> Self:
+    def of(cls, name: str, module: nn.Module, target: str = "") -> Self:
         """Returns `module`, made by the factory `name`, with its declared attributes.
 
         Raises:
@@ -75,7 +77,9 @@ class UserModel:
             )
         loss = getattr(module, "loss", None) or functional.cross_entropy
         takes = _takes(name, module)
-        return cls(name, module, takes, aggregates, loss, _edge_values(module) if takes == "edge_index" else ())
+        if target and takes == "adjs":
+            raise ModelError(f"{name}: forward must take (x_dict, edge_index_dict) for node types, got adjs")
+        return cls(name, module, takes, aggregates, loss, target, _edge_values(module) if takes == "edge_index" else ())
 
     def on(self, values: Collection[str]) -> Self:
         """Returns the model with those `edge_values` that a graph has.
@@ -134,8 +138,10 @@ class UserModel:
         """Number of weights."""
         return sum(one.numel() for one in self.module.parameters())
 
-    def outputs(self, x: Tensor, structure: Any, count: int, classes: int) -> Tensor:
+    def outputs(self, x: Any, structure: Any, count: int, classes: int) -> Tensor:
         """Returns the output of `forward` for the first `count` nodes, float32, shape (count, classes).
+
+        With types, they are nodes of the target type, and the output may be a dict by type.
 
         Raises:
             ModelError: The output has another type or shape.
@@ -144,6 +150,8 @@ class UserModel:
             out = self.module(x, structure.edge_index, **structure.values)
         else:
             out = self.module(x, structure)
+        if self.target and isinstance(out, dict):
+            out = out.get(self.target)
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or out.shape[1] != classes:
             got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else repr(type(out).__name__)
             raise ModelError(

@@ -1,0 +1,129 @@
+"""`Types`: what a graph with node types and relations has besides its nodes and edges; `GraphTypes` for its models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures, features_from
+from a3gnn.graphs.schema import Relation, Schema
+
+
+class GraphTypes(NamedTuple):
+    """What a model of a graph with types is built for; the first argument of its factory.
+
+    Attributes:
+        in_channels: Columns of the features of each type that has features.
+        num_nodes: Nodes of each type. `x_dict` has the ids of the nodes of a type without features, int64, for an
+            embedding of so many rows.
+        metadata: PyG's: the node types, and the relations as (source type, name, target type).
+        target: The type whose nodes are predicted.
+    """
+
+    in_channels: dict[str, int]
+    num_nodes: dict[str, int]
+    metadata: tuple[list[str], list[tuple[str, str, str]]]
+    target: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return {**self._asdict(), "metadata": [self.metadata[0], [list(one) for one in self.metadata[1]]]}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the types of `to_dict`."""
+        types, relations = fields["metadata"]
+        return cls(**{**fields, "metadata": (list(types), [tuple(one) for one in relations])})
+
+    @property
+    def width(self) -> int:
+        """The most columns of a type's features."""
+        return max([0, *self.in_channels.values()])
+
+
+@dataclass(frozen=True, eq=False)
+class Types:
+    """The types of a graph. Its nodes count through all types, one type after another.
+
+    Attributes:
+        schema: Types and relations.
+        rows: Pointers of the rows of `Schema` into the graph's `indices`, int64, shape (num_rows + 1,).
+        features: The features of each type; None for a type without any.
+        target: The type whose nodes are predicted.
+    """
+
+    schema: Schema
+    rows: NDArray[np.int64]
+    features: tuple[DenseFeatures | SparseFeatures | None, ...]
+    target: str
+
+    @property
+    def for_model(self) -> GraphTypes:
+        """What a model is built for."""
+        named = zip(self.schema.types, self.features, strict=True)
+        columns = {kind: one.shape[1] for kind, one in named if one is not None}
+        relations = [(one.source, one.name, one.target) for one in self.schema.relations]
+        return GraphTypes(columns, self.schema.counts, (list(self.schema.types), relations), self.target)
+
+    @property
+    def first(self) -> int:
+        """The id of the first node of the target type."""
+        return self.schema.first_node(self.target)
+
+    @property
+    def num_targets(self) -> int:
+        """Nodes of the target type."""
+        return self.schema.counts[self.target]
+
+    @property
+    def row_ends(self) -> NDArray[np.int64]:
+        """Pointers to the in-neighbors of each node in all relations, int64, shape (num_nodes + 1,)."""
+        first, row, relation = self.schema.layout
+        ends = [
+            self.rows[low:high:width] if width else np.full(count, self.rows[low])
+            for low, high, width, count in zip(row, row[1:], np.diff(relation), np.diff(first), strict=False)
+        ]
+        return np.concatenate([*ends, self.rows[-1:]])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all features as stored."""
+        return sum(one.nbytes for one in self.features if one is not None)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Returns the arrays by their names in a converted folder."""
+        named = {
+            f"{name}_{place}": array
+            for place, one in enumerate(self.features)
+            if one is not None
+            for name, array in one.arrays().items()
+        }
+        return {"rows": self.rows, **named}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all but the arrays as JSON types."""
+        schema = self.schema
+        return {
+            "types": list(schema.types),
+            "num_nodes": list(schema.num_nodes),
+            "relations": [list(one) for one in schema.relations],
+            "target": self.target,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Returns the types of `to_dict` and `arrays`."""
+        relations = tuple(Relation(*one) for one in fields["relations"])
+        schema = Schema(tuple(fields["types"]), tuple(fields["num_nodes"]), relations)
+        features = []
+        for place in range(len(schema.types)):
+            end = f"_{place}"
+            own = {
+                name.removesuffix(end): one for name, one in arrays.items() if name[:1] == "x" and name.endswith(end)
+            }
+            features.append(features_from(own) if own else None)
+        return cls(schema, arrays["rows"], tuple(features), fields["target"])

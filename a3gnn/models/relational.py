@@ -1,0 +1,70 @@
+"""`rsage`: GraphSAGE over the relations of a graph with node types, made of PyG's modules."""
+
+from __future__ import annotations
+
+import warnings
+
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.nn import HeteroConv, SAGEConv
+from torch_geometric.nn.module_dict import ModuleDict
+
+from a3gnn.graphs.types import GraphTypes
+
+
+def rsage(
+    types: GraphTypes, out_channels: int, *, hidden_channels: int = 64, dropout: float = 0.5, layers: int = 2
+) -> RelationalSAGE:
+    """Returns a `RelationalSAGE` for `types`.
+
+    Args:
+        types: Types, relations and columns of features.
+        out_channels: Columns of the outputs.
+        hidden_channels: Columns of all rows between layers.
+        dropout: Probability of dropping an activation before each layer but the first.
+        layers: Layers, one per sampled hop.
+    """
+    return RelationalSAGE(types, out_channels, hidden_channels, dropout, layers)
+
+
+class RelationalSAGE(nn.Module):
+    """Layers that sum a `SAGEConv` of each relation (as R-GCN sums a weight of each; Schlichtkrull et al., 2018).
+
+    The rows of each type are first brought to one width: features by a linear map, nodes without features by an
+    embedding. Between layers are ReLU and dropout.
+    """
+
+    def __init__(self, types: GraphTypes, out_channels: int, hidden_channels: int, dropout: float, layers: int) -> None:
+        super().__init__()
+        self.target, self.dropout = types.target, dropout
+        columns, nodes = types.in_channels, types.num_nodes
+        self.inputs = ModuleDict({kind: nn.Linear(width, hidden_channels) for kind, width in columns.items()})
+        self.embeddings = ModuleDict(
+            {kind: nn.Embedding(count, hidden_channels) for kind, count in nodes.items() if kind not in columns}
+        )
+        for embedding in self.embeddings.values():
+            nn.init.xavier_uniform_(embedding.weight)
+        kinds: set[str] = {types.target}
+        self.convs = nn.ModuleList()
+        for layer in reversed(range(layers)):  # the last layer computes the target type alone
+            width = out_channels if layer == layers - 1 else hidden_channels
+            relations = [one for one in types.metadata[1] if one[2] in kinds]
+            convs = {one: SAGEConv(hidden_channels, width) for one in relations}
+            with (
+                warnings.catch_warnings()
+            ):  # on types that the layer does not compute, because no later layer reads them
+                warnings.simplefilter("ignore", UserWarning)
+                self.convs.insert(0, HeteroConv(convs))
+            kinds |= {one[0] for one in relations}
+
+    def forward(self, x_dict: dict[str, Tensor], edge_index_dict: dict[tuple[str, str, str], Tensor]) -> Tensor:
+        """Returns the outputs of the nodes of the target type, shape (num_nodes, out_channels)."""
+        x = {
+            kind: (self.inputs[kind] if kind in self.inputs else self.embeddings[kind])(rows)
+            for kind, rows in x_dict.items()
+        }
+        for place, conv in enumerate(self.convs):
+            if place:
+                x = {kind: functional.dropout(rows.relu(), self.dropout, self.training) for kind, rows in x.items()}
+            x = conv(x, edge_index_dict)
+        return x[self.target]
