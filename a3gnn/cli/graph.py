@@ -79,7 +79,9 @@ def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
     try:
         load = Graph.load if spec.startswith("target:") or split is not None else Graph.load_untyped
         described = load(spec, split, split_seed)
-        figures, rows = described.characteristics().to_dict() | {"notes": list(described.notes)}, _rows(described)
+        columns = {name: values[:1].size for name, values in described.edge_values.items()}
+        figures = described.characteristics().to_dict() | columns | {"notes": list(described.notes)}
+        rows = _rows(described)
     except GraphError as error:
         from a3gnn.graphs.typed import describe_typed, typed_graph
 
@@ -137,6 +139,7 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ("in-degree Gini", f"{c.degree_gini:.3f}"),
         ("features", f"{c.num_features:,} {storage}"),
         ("feature bytes", f"{format_size(c.feature_bytes)}, {c.row_bytes:.0f} B per row"),
+        *((name, count(values[:1].size, "column")) for name, values in described.edge_values.items()),
         (c.target, f"{c.num_classes}"),
         ("train / val / test", f"{c.num_train:,} / {c.num_val:,} / {c.num_test:,}"),
         ("label rate", f"{c.label_rate:.4f}"),
