@@ -18,7 +18,9 @@ from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.models.model import Model, build_model
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.pyg_edges import edge_index
+from a3gnn.sampling.share import Shares
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
@@ -134,6 +136,20 @@ def test_several_trainers_equal_one(model, sampling, valued_graph, tmp_path) -> 
         if name.endswith("lin_key.bias"):
             continue  # softmax leaves it no gradient, and Adam steps by the signs of rounding errors
         torch.testing.assert_close(found[1][name], one, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_losses_of_shares_add_up(model, valued_graph, tmp_path) -> None:
+    task, config, losses = task_of(valued_graph, model, dropout=0.3), TrainConfig(batch_size=200), []
+    with Trainer(valued_graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
+        shaken(trainer.model)
+        values = {name: valued_graph.edge_values[name] for name in task.edge_values}
+        for shares in (None, Shares.equal(0, 2), Shares.equal(1, 2)):
+            options = PipelineOptions(seed=task.seed, edge_values=values, shares=shares)
+            with Pipeline(valued_graph, config, task.fanouts, options) as pipeline:
+                losses.append(trainer._learner.loss(next(iter(pipeline.epoch(0)))).item())
+    assert losses[0] == pytest.approx(losses[1] + losses[2], rel=1e-5)
+    assert min(losses) > 0
 
 
 @pytest.mark.parametrize("model", [*MODELS, "sage"])
