@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.evaluate import metric_of, tested, validated
 from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labeled
 from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
@@ -63,7 +64,7 @@ def with_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) ->
         GraphError: A weight is below 0, and the model is gcn.
     """
     values = graph.edge_values.get(str(task.edge_value))
-    columns = 0 if task.is_own or values is None else values.shape[1] if values.ndim == 2 else 1
+    columns = 0 if task.is_own or values is None else num_columns(values)
     if task.model == "gcn" and values is not None and values.size and (least := float(values.min())) < 0:
         raise GraphError(
             f"{graph.name}: edge_weight must be >= 0 for gcn, which divides by square roots of its sums, got "

@@ -15,6 +15,7 @@ from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.evaluation.inference import CHUNK_BYTES, Inference, Scratch
 from a3gnn.evaluation.tally import check_defined, new_tally
 from a3gnn.features.row_table import Aggregator
+from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labeled, label_spread
 from a3gnn.metric import ERRORS, Metric
@@ -168,7 +169,7 @@ def edges_of(graph: Graph, task: Task) -> NDArray[np.float32] | None:
         return None
     name = str(task.edge_value)
     values = graph.edge_values.get(name)
-    columns = 0 if values is None else values[:1].size if values.ndim == 1 else values.shape[1]
+    columns = 0 if values is None else num_columns(values)
     if values is None or columns != task.edge_dim:
         raise GraphError(
             f"{graph.name} must have {name} with {count(task.edge_dim, 'column')}, as in the model's training, got "

@@ -18,6 +18,7 @@ from a3gnn.evaluation.aggregate_table import table_if_kept
 from a3gnn.evaluation.neighborhoods import EDGE_BYTES, Neighborhoods
 from a3gnn.features.row_table import Aggregator
 from a3gnn.features.tensors import slice_or_ids
+from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.layer import Layer, LayerShapes
@@ -121,7 +122,7 @@ class Inference:
         self._in_place = self._device.type == "cpu" if in_place is None else in_place
         place = {"in_place": self._in_place, "on_chunk": on_chunk}
         self._around = Neighborhoods(graph, self._device, chunk_bytes, **place, edges=edges)
-        self._value_bytes = 0 if edges is None else 12 * edges.shape[-1] if edges.ndim == 2 else 12
+        self._value_bytes = 0 if edges is None else 12 * num_columns(edges)
         self._kept: dict[tuple[int, str], Tensor] = {}
         self._needed = [ids]
         for _ in range(num_layers - 1):

@@ -19,8 +19,14 @@ _PIECE = 1 << 20
 
 def are_readable(name: str, values: NDArray[Any]) -> bool:
     """Returns whether `values` are numbers in a form that models take: a vector, or rows of an edge_attr."""
-    columns = values.shape[1] if values.ndim == 2 else 1
-    return values.dtype.kind in "biuf" and values.ndim in (1, 2) and (columns == 1 or (name == "edge_attr" and columns))
+    columns = num_columns(values)
+    of_form = values.ndim in (1, 2) and (columns == 1 or (name == "edge_attr" and columns > 0))
+    return values.dtype.kind in "biuf" and of_form
+
+
+def num_columns(values: NDArray[Any]) -> int:
+    """Returns the number of columns of `values`: 1 of a vector."""
+    return int(values.shape[1]) if values.ndim == 2 else 1
 
 
 def check_edge_values(values: Mapping[str, NDArray[Any]], num_edges: int) -> None:
@@ -40,8 +46,7 @@ def check_edge_values(values: Mapping[str, NDArray[Any]], num_edges: int) -> Non
 
 def stored_shape(name: str, values: NDArray[Any], num_edges: int) -> tuple[int, ...]:
     """Returns the shape of `values` in a graph of `num_edges` distinct edges."""
-    columns = values.shape[1] if values.ndim == 2 else 1
-    return (num_edges, columns) if name == "edge_attr" else (num_edges,)
+    return (num_edges, num_columns(values)) if name == "edge_attr" else (num_edges,)
 
 
 def place_values(
