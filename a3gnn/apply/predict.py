@@ -121,8 +121,10 @@ def _outputs(
     task, sizes = saved.task, (saved.num_features, saved.num_outputs)
     if task.own is None:
         built = build_model(task, *sizes, sparse=graph.features.is_sparse)
-        options = {"scratch": Scratch(), "device": device, "on_chunk": on_chunk, "edges": edges_of(graph, task)}
-        inference = Inference(graph, ids, task.num_layers, **options)
+        values, scratch = edges_of(graph, task), Scratch()
+        inference = Inference(
+            graph, ids, task.num_layers, scratch=scratch, device=device, on_chunk=on_chunk, edges=values
+        )
         return inference.logits(_with_weights(built, saved, device))
     factory = Factory.of(task.model)
     module = factory.build(graph.in_channels, sizes[1], task.seed, **task.factory_options)

@@ -120,8 +120,9 @@ class Inference:
         self._device = torch.device(device)
         self._scratch = scratch
         self._in_place = self._device.type == "cpu" if in_place is None else in_place
-        place = {"in_place": self._in_place, "on_chunk": on_chunk}
-        self._around = Neighborhoods(graph, self._device, chunk_bytes, **place, edges=edges)
+        self._around = Neighborhoods(
+            graph, self._device, chunk_bytes, in_place=self._in_place, on_chunk=on_chunk, edges=edges
+        )
         self._value_bytes = 0 if edges is None else 12 * num_columns(edges)
         self._kept: dict[tuple[int, str], Tensor] = {}
         self._needed = [ids]

@@ -92,8 +92,9 @@ class Neighborhoods:
                 if self._edges is None:
                     others = torch.from_numpy(self._graph.other_degrees(ids).astype(np.float32))
                 else:
-                    parts, dst = map(torch.from_numpy, self._graph.in_edges(ids)), slice_or_ids(ids)
-                    others = LayerBlock(*parts, len(degrees), dst, edges=self._values(ids)).weighted_degrees
+                    indptr, indices = (torch.from_numpy(part) for part in self._graph.in_edges(ids))
+                    block = LayerBlock(indptr, indices, len(degrees), slice_or_ids(ids), edges=self._values(ids))
+                    others = block.weighted_degrees
                 degrees[torch.from_numpy(ids)] = others
             self._degrees = degrees
         return self._degrees

@@ -58,6 +58,7 @@ def assemble(
     """
     check(name, edge_index, features, labels, masks, edge_values)
     indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0], edge_values)
+    values = placed(edge_values, edge_index, indptr, indices)
     rows, notes_on_features = canonical(features)
     judged, outputs, notes_on_labels = judged_labels(labels, masks)
     train_ids, val_ids, test_ids = (np.flatnonzero(masks[mask]).astype(np.int32) for mask in MASKS)
@@ -73,7 +74,8 @@ def assemble(
         num_classes=outputs,
         notes=(*notes, *notes_on_labels, *notes_on_edges, *direction_notes(indptr, indices), *notes_on_features),
         source=source,
-        **placed(edge_values, edge_index, indptr, indices),
+        edge_attr=values.get("edge_attr"),
+        edge_weight=values.get("edge_weight"),
     )
 
 
@@ -92,6 +94,7 @@ def assemble_unlabeled(
     if edge_index.size == 0:  # such as a new user without friends; np.empty((2, 0)) has floats
         edge_index = np.empty((2, 0), dtype=np.int64)
     indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0], edge_values)
+    values = placed(edge_values, edge_index, indptr, indices)
     rows, notes_on_features = canonical(features)
     none = np.empty(0, dtype=np.int32)
     return GraphArrays(
@@ -105,7 +108,8 @@ def assemble_unlabeled(
         test_ids=none,
         num_classes=0,
         notes=(*notes, *notes_on_edges, *direction_notes(indptr, indices), *notes_on_features),
-        **placed(edge_values, edge_index, indptr, indices),
+        edge_attr=values.get("edge_attr"),
+        edge_weight=values.get("edge_weight"),
     )
 
 

@@ -53,7 +53,7 @@ class MiniBatch:
         typed: Nodes, edges and features by type, where there are types; `x` is empty then.
         edges: Values of the sampled edges by name (`EDGE_VALUES`), a row for each of `indices`, float32, on the device
             of `x`; only those that the model reads.
-        whole_edges: The same for the whole mini-batch, on the host, if this is a share.
+        whole_edges: The weights of the whole mini-batch's edges, on the host, if this is a share.
     """
 
     epoch: int

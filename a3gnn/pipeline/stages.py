@@ -124,15 +124,16 @@ class Stages:
             aggregator=self.aggregator,
             typed=typed,
             edges=self._values(subgraph),
-            whole_edges={} if share is None else self._values(share.whole),
+            whole_edges={} if share is None else self._values(share.whole, weights=True),
         )
 
-    def _values(self, subgraph: Subgraph) -> dict[str, torch.Tensor]:
-        """Returns the values of the edges of `subgraph`, by name."""
+    def _values(self, subgraph: Subgraph, *, weights: bool = False) -> dict[str, torch.Tensor]:
+        """Returns the values of the edges of `subgraph`, by name; `weights` leaves out attributes."""
         if not self.edge_values:
             return {}
         assert subgraph.e_id is not None, "a sampler of edges with ids"
-        return {name: torch.from_numpy(array[subgraph.e_id]) for name, array in self.edge_values.items()}
+        read = {name: array for name, array in self.edge_values.items() if array.ndim == 1 or not weights}
+        return {name: torch.from_numpy(array[subgraph.e_id]) for name, array in read.items()}
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
         """Samples and gathers the mini-batch `planned`."""

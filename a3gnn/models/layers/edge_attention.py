@@ -44,6 +44,7 @@ class EdgeAttention(Layer):
     """
 
     edge_rows: int
+    lin_edge: Any  # PyG's Linear has no types
 
     def __init__(
         self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float, edge_dim: int = 0

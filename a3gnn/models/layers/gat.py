@@ -119,9 +119,9 @@ class GATLayer(Layer):
         """Returns the heads' scores of the input rows `x` as destinations, shape (n_rows, heads)."""
         return at_least_single(linear(x, self._scorer(self.att_dst)))
 
-    def _scorer(self, attention: Tensor, of: nn.Module | None = None) -> Tensor:
-        """Returns the map from rows that `of` maps, by default inputs, to the heads' scores, (heads, columns)."""
-        weight = (of or self.lin).weight
+    def _scorer(self, attention: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Returns the map from rows that `weight` maps, by default inputs, to the heads' scores, (heads, columns)."""
+        weight = self.lin.weight if weight is None else weight
         weight = weight.view(self.heads, -1, weight.shape[1])
         scorer: Tensor = (attention.transpose(0, 1) @ weight).squeeze(1)
         return scorer
@@ -139,7 +139,7 @@ class GATLayer(Layer):
         looped = block.looped
         score = source.index_select(0, looped.indices) + target.index_select(0, looped.rows)
         if self.edge_dim:
-            score = score + functional.linear(*looped.attributes(self._scorer(self.att_edge, self.lin_edge)))
+            score = score + functional.linear(*looped.attributes(self._scorer(self.att_edge, self.lin_edge.weight)))
         score = functional.leaky_relu(score, kernels.NEGATIVE_SLOPE)
         return attention_sum(looped, score, by_head, dropout)
 

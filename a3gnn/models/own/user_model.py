@@ -219,8 +219,8 @@ def _takes(name: str, module: nn.Module) -> Takes:
     further -= set() if adjs else {*EDGE_VALUES}
     if (len(places) < 2 and not starred) or further:
         raise ModelError(
-            f"{name}: forward must take (x, edge_index) or (x, adjs) and nothing else without a default, except "
-            f"{' and '.join(EDGE_VALUES)} beside edge_index, got {inspect.signature(module.forward)}"
+            f"{name}: forward must take (x, edge_index) or (x, adjs) and nothing else without a default, got "
+            f"{inspect.signature(module.forward)}; beside edge_index, {' and '.join(EDGE_VALUES)} are passed by name"
         )
     return "adjs" if adjs else "edge_index"
 
