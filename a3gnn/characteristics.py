@@ -51,6 +51,7 @@ class GraphCharacteristics:
         label_spread: For values, the mean absolute difference of train labels from their median; None for others.
         relations: Relations, each with fanouts of its own; 0 for a graph without types. Nodes, edges and degrees are
             those of all types and relations then, and `num_features` is the largest of a type.
+        rows_per_node: Relations in which a node with in-neighbors has some, mean; 1 for a graph without types.
     """
 
     name: str
@@ -78,6 +79,7 @@ class GraphCharacteristics:
     target: Target = "classes"
     label_spread: float | None = None
     relations: int = 0
+    rows_per_node: float = 1.0
 
     def cached_mass(self, cache_bytes: np.ndarray | float, row_bytes: np.ndarray | float | None = None) -> np.ndarray:
         """Returns the share of the edges whose source is in a static cache of `cache_bytes`, float64, in [0, 1].
@@ -122,7 +124,7 @@ class GraphCharacteristics:
         if self.target == "classes":
             del fields["target"], fields["label_spread"]
         if not self.relations:
-            del fields["relations"]
+            del fields["relations"], fields["rows_per_node"]
         return fields
 
     @classmethod

@@ -71,7 +71,8 @@ class TrainConfig:
         1, Whole(1, "1 trains on the whole graph"), later=False,
         help="Parts that are trained one after the other; edges between parts are not seen, but by a full input "
         "aggregation.",
-        search=(1, 2, 4, 8), learns=ALWAYS, show=Phrase(5, "partitions {}"))
+        search=(1, 2, 4, 8), at=at.only_where(at.has_no_types, otherwise=(1,)), learns=ALWAYS,
+        show=Phrase(5, "partitions {}"))
     bias_rate: float = knob(
         1.0, Real(1, "1 samples uniformly"), later=False,
         help="Weight of a cached neighbor against an uncached one, >= 1; 1 samples uniformly.",
@@ -100,7 +101,7 @@ class TrainConfig:
         "degree", OneOf(CACHE_POLICIES),
         help="Which rows the cache holds. Static, chosen before training: degree, access (expected by the sampler's "
         "distribution). Dynamic, replaced while training: fifo, clock. Only a static one can be sampled towards.",
-        search=("degree", "access", "fifo"), at=at.only_where(at.has_dense_rows, otherwise=("degree", "access")),
+        search=("degree", "access", "fifo"), at=at.policies_of_the_rows,
         idle=where(cache_bytes=0), learns=~where(bias_rate=1), show=Phrase(3, " by {}"))
     seed_order: SeedOrder = knob(
         "random", OneOf(SEED_ORDERS),

@@ -66,8 +66,10 @@ def up_to_the_cores(values: Values, setting: Setting) -> Values:
 
 
 def shares_of_the_rows(values: Values, setting: Setting) -> Values:
-    """Returns 0, and the bytes of a cache with its index for each of `CACHE_SHARES` of the feature rows."""
+    """Returns 0, and the bytes of a cache with its index for each of `CACHE_SHARES` of the feature rows, if any."""
     graph = setting.graph
+    if not graph.row_bytes:
+        return (0,)
     rows, index = graph.row_bytes * graph.num_nodes, CACHE_INDEX_BYTES * graph.num_nodes
     return (0, *(int(share * rows + index) for share in CACHE_SHARES))
 
@@ -113,19 +115,26 @@ def samples_on_a_device(setting: Setting) -> bool:
     return setting.hardware.has_device and not setting.task.edge_values
 
 
+def has_no_types(setting: Setting) -> bool:
+    """Returns whether the graph has no node types; with types, seeds have no order by proximity and no parts."""
+    return not setting.graph.relations
+
+
 def has_device(setting: Setting) -> bool:
     """Returns whether there is an accelerator."""
     return setting.hardware.has_device
 
 
-def has_dense_rows(setting: Setting) -> bool:
-    """Returns whether dynamic caches can hold the rows: no store has a dynamic cache of sparse rows."""
-    return not setting.graph.sparse_features
+def policies_of_the_rows(values: Values, setting: Setting) -> Values:
+    """Returns the policies that can cache the rows: sparse ones no dynamic policy, those of several types degree."""
+    graph = setting.graph
+    kept = ("degree",) if graph.relations else ("degree", "access") if graph.sparse_features else values
+    return tuple(value for value in values if value in kept)
 
 
 def is_quickly_ordered(setting: Setting) -> bool:
     """Returns whether ordering the seeds by proximity takes seconds at most."""
-    return setting.graph.num_edges <= _MAX_ORDERED_EDGES
+    return setting.graph.num_edges <= _MAX_ORDERED_EDGES and has_no_types(setting)
 
 
 def has_cores_to_isolate(setting: Setting) -> bool:

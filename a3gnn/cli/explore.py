@@ -134,7 +134,7 @@ def _compared(
     from a3gnn.hitgnn.platforms.explore import design_rates
 
     counts = [count for count in (2, 4, 8, 16) if count < most and devices is None]
-    given = (Graph.load(dataset), task, batch_size, found.platform)
+    given = (Graph.load_untyped(dataset), task, batch_size, found.platform)
     parts = design_rates(found.platform, [grid.design for grid in found.grids])
     alone = predict_algorithms([DISTDGL], [1], *given, parts, found.given)
     notify = partial(click.echo, err=True)
@@ -148,4 +148,4 @@ def _workloads(dataset: str | None, task: Task, batch_size: int) -> tuple[Worklo
         return paper_workloads(task, batch_size)
     from a3gnn.graphs.graph import Graph
 
-    return (Workload.of(Graph.load(dataset).characteristics(), task, batch_size),)
+    return (Workload.of(Graph.load_untyped(dataset).characteristics(), task, batch_size),)

@@ -46,7 +46,7 @@ def make(
     from a3gnn.graphs.graph import Graph
     from a3gnn.parts.make import make_parts
 
-    graph = Graph.load(spec).on_disk()
+    graph = Graph.load_untyped(spec).on_disk()
     made = make_parts(graph, folder, num_parts, partitioner=partitioner, seed=seed, notify=progress(quiet))
     if as_json:
         rows = [

@@ -14,6 +14,7 @@ from a3gnn.graphs.labels import label_spread
 def describe(graph: GraphArrays) -> GraphCharacteristics:
     """Returns the characteristics, computed in a few passes over the edges, in memory linear in the nodes."""
     degrees = np.diff(graph.indptr)
+    with_neighbors = int(np.count_nonzero(degrees))
     p95, most, unevenness = float(np.percentile(degrees, 95)), int(degrees.max()), gini(degrees)
     del degrees
     equal = labeled = 0
@@ -47,6 +48,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
         target=graph.target,
         label_spread=label_spread(graph.labels, graph.train_ids),
         relations=len(graph.types.schema.relations) if graph.types else 0,
+        rows_per_node=np.count_nonzero(np.diff(graph.types.rows)) / with_neighbors if graph.types else 1.0,
     )
 
 

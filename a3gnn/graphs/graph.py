@@ -104,7 +104,10 @@ class Graph(GraphArrays):
             GraphError: It can't be read, is not valid, or has node types; `TypedSetError` has the data of a set.
             UsageError: `spec` has no known form.
         """
-        return cls._of_checked(load_arrays(spec, Split.of(split, split_seed)))
+        found = cls._of_checked(load_arrays(spec, Split.of(split, split_seed)))
+        if found.types is not None:
+            raise GraphError(f"{found.name} has node types, but this needs a graph of one type of nodes and edges")
+        return found
 
     @classmethod
     def load_unlabeled(cls, path: str | Path, target: str = "") -> Self:
@@ -172,8 +175,8 @@ class Graph(GraphArrays):
             return cls._of_checked(typed_task(data, name, Target(target), labeled=False))
         return cls._of_checked(from_unlabeled(data, name))
 
-    def to_pyg(self) -> Data:
-        """Returns the graph as a PyG `Data`; its tensors are writable copies in RAM.
+    def to_pyg(self) -> Data | HeteroData:
+        """Returns the graph as a PyG `Data`, with types a `HeteroData`; its tensors are writable copies in RAM.
 
         It has x (float32, as PyG's layers take it; dense or sparse CSR), edge_index (int64, by target), y, edge_attr
         and edge_weight (float32) if the graph has them, and train_mask, val_mask and test_mask (bool). y is int64 for

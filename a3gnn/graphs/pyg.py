@@ -17,7 +17,8 @@ from a3gnn.graphs.assemble import assemble, assemble_unlabeled, naming_graph
 from a3gnn.graphs.edge_values import EDGE_VALUES, are_readable
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.pyg_names import elsewhere
-from a3gnn.graphs.split import IDS, MASKS, SPLIT_NAMES, Split, masks_of, unused_splits
+from a3gnn.graphs.split import IDS, MASKS, SPLIT_NAMES, Split, ids_mask, masks_of, unused_splits
+from a3gnn.graphs.types import Types
 from a3gnn.graphs.validate import check_edge_shape, check_in_float32, num_rows
 
 if TYPE_CHECKING:
@@ -193,16 +194,18 @@ def remedy_for(data: object) -> str:
     return next((f"; {REMEDIES[name]}" for name in names if name in REMEDIES), "")
 
 
-def to_data(graph: GraphArrays) -> Data:
+def to_data(graph: GraphArrays) -> Data | HeteroData:
     """Returns a `Data` from which `from_data` makes the same graph, except that float16 features become float32.
 
     Its tensors are writable copies. x is float32, dense or sparse CSR; edge_index is int64, by target; edge_attr and
     edge_weight, if the graph has them, are float32; masks are bool. y is int64 (classes, or rows of 0 and 1) or float32
-    (values).
+    (values). With types it is a `HeteroData`.
     """
     import torch
     from torch_geometric.data import Data
 
+    if graph.types is not None:
+        return _to_hetero(graph, graph.types)
     targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     labels = graph.labels if graph.target == "values" else graph.labels.astype(np.int64)
     data = Data(
@@ -218,12 +221,34 @@ def to_data(graph: GraphArrays) -> Data:
     return data
 
 
+def _to_hetero(graph: GraphArrays, types: Types) -> HeteroData:
+    import torch
+    from torch_geometric.data import HeteroData
+
+    data, schema = HeteroData(), types.schema
+    for kind, features, number in zip(schema.types, types.features, schema.num_nodes, strict=True):
+        data[kind].num_nodes = number
+        if features is not None:
+            data[kind].x = feature_tensor(features)
+    owners = np.repeat(np.arange(schema.num_rows), np.diff(types.rows))
+    for place, relation in enumerate(schema.relations):
+        rows = schema.rows(place, np.arange(schema.counts[relation.target]))
+        edges = np.flatnonzero(np.isin(owners, rows))
+        targets = np.searchsorted(rows, owners[edges])
+        sources = graph.indices[edges].astype(np.int64) - schema.first_node(relation.source)
+        data[tuple(relation)].edge_index = torch.from_numpy(np.stack([sources, targets]))
+    store, first, last = data[types.target], types.first, types.first + types.num_targets
+    labels = graph.labels[first:last]
+    store.y = torch.from_numpy(np.array(labels if graph.target == "values" else labels.astype(np.int64)))
+    for mask, ids in zip(MASKS, (graph.train_ids, graph.val_ids, graph.test_ids), strict=True):
+        store[mask] = torch.from_numpy(ids_mask(ids - first, types.num_targets))
+    return data
+
+
 def left_out(data: Data) -> tuple[str, ...]:
     """Returns notes on the edge attributes of `data` that a graph doesn't have, and on splits that are unused."""
-    names, others = (
-        sorted({*edge_attributes(data)} - {*_edge_values(data)}),
-        (name for name in data.to_dict() if name not in SPLIT_NAMES),
-    )
+    names = sorted({*edge_attributes(data)} - {*_edge_values(data)})
+    others = (name for name in data.to_dict() if name not in SPLIT_NAMES)
     on_splits = unused_splits(name for name in others if name != "split_idx" or not isinstance(data[name], Mapping))
     if not names:
         return on_splits

@@ -66,5 +66,6 @@ class RelationalSAGE(nn.Module):
         for place, conv in enumerate(self.convs):
             if place:
                 x = {kind: functional.dropout(rows.relu(), self.dropout, self.training) for kind, rows in x.items()}
-            x = conv(x, edge_index_dict)
-        return x[self.target]
+            x = {**x, **conv(x, edge_index_dict)}  # a type that no relation ends in keeps its rows
+        outputs: Tensor = x[self.target]
+        return outputs

@@ -75,8 +75,10 @@ def check_adjustable(graph: Graph, config: TrainConfig) -> None:
     """Checks that the cache's size can change.
 
     Raises:
-        UsageError: `resources` is not free, or the graph is on graph servers.
+        UsageError: `resources` is not free, or the graph has node types or is on graph servers.
     """
+    if graph.types is not None:
+        raise UsageError(f"{option('adapt')} must be left out for a graph with node types, whose caches don't change")
     if config.canonical().resources != "free":
         raise UsageError(
             f"{option('resources')} must be free with {option('adapt')}, got {config.resources!r}, whose stages have "

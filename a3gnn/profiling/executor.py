@@ -116,7 +116,11 @@ class LocalExecutor:
             steps["prepare_parts"] = f"{PARTITIONING} by {config.partitioner} into {config.num_partitions} parts"
         if config.input_aggregation == "full":
             steps["prepare_table"] = "while the input layer's table was made"
-        elif config.feature_dtype == "float16" and (config.feature_tier == "disk" or config.num_partitions > 1):
+        elif (
+            not request.setting.graph.relations
+            and config.feature_dtype == "float16"
+            and (config.feature_tier == "disk" or config.num_partitions > 1)
+        ):
             steps["prepare_halves"] = "while float16 features were written"
         fields = {"config": config.to_dict(), "task": request.setting.task.to_dict()}
         for name, what in steps.items():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,11 @@ class Counts:
 
     nodes: tuple[float, ...]
     edges: tuple[float, ...]
+
+    @classmethod
+    def of(cls, nodes: Iterable[float], edges: Iterable[float]) -> Self:
+        """Returns the counts `nodes` and `edges`, numbers of any type."""
+        return cls(tuple(map(float, nodes)), tuple(map(float, edges)))
 
     @property
     def input_nodes(self) -> float:
@@ -145,6 +150,6 @@ def _count(sampler: Sampler, train: NDArray[np.int32], seeds: int, repeat: int) 
 
 
 def counts_of(subgraph: Subgraph) -> Counts:
-    """Returns the counts of a sampled neighborhood, or of a share of one."""
+    """Returns the counts of a sampled neighborhood without types, or of a share of one."""
     ends = [0, *(int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1])]
-    return Counts(tuple(map(float, subgraph.hop_sizes)), tuple(float(end - begin) for begin, end in pairwise(ends)))
+    return Counts.of(subgraph.hop_sizes, [end - begin for begin, end in pairwise(ends)])

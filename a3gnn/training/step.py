@@ -14,7 +14,7 @@ from a3gnn.measurement import StageSeconds
 from a3gnn.nvtps import mteps, nvtps
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.ranks.exchange import summed
-from a3gnn.sampling.counts import counts_of
+from a3gnn.sampling.counts import Counts, counts_of
 from a3gnn.sampling.subgraph import Subgraph
 
 if TYPE_CHECKING:
@@ -168,6 +168,11 @@ class WorkFigures(NamedTuple):
 def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
     """Returns the step of `batch`, which was trained in `train_s` seconds with a mean loss of `loss`."""
     transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # None on the host
+    if batch.typed is None:
+        work = traversed([batch.subgraph])
+    else:
+        counts = Counts.of(batch.subgraph.hop_sizes, batch.typed.view.num_sampled_edges.sum(axis=0))
+        work = Traversed(int(counts.traversed_nodes), int(counts.traversed_edges))
     return Step(
         epoch=batch.epoch,
         index=batch.index,
@@ -177,7 +182,7 @@ def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
         hits=batch.hits,
         sampled_edges=batch.subgraph.num_edges,
         seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=train_s),
-        traversed=traversed([batch.subgraph]),
+        traversed=work,
     )
 
 

@@ -29,6 +29,7 @@ PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/te
 FOUR = "starts four processes; tests/hitgnn/algorithms/test_train.py starts two, and test_equality.py four"
 GOES_ON = "goes on with the command above, which has ended by then"
 AUTO = "trains until nothing improves; tests/tuning/test_auto.py runs it"
+TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
@@ -188,6 +189,13 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --dataset /fast/huge --memory-limit 1GiB --budget 10min --out runs/huge": RUN,
         "a3gnn train runs/huge": RUN,
         "a3gnn graph verify /fast/huge": RUN,
+    },
+    "docs/howto/node_types.md": {
+        "a3gnn graph info papers.npz": TYPED,
+        "a3gnn tune --dataset papers.npz --target paper --memory-limit 2GiB --out runs/papers": TYPED,
+        "a3gnn train runs/papers": TYPED,
+        "a3gnn predict runs/train-papers --dataset papers.npz --out topics.npy": TYPED,
+        "a3gnn tune --dataset papers.npz --model typed_models:HGT --out runs/hgt": TYPED,
     },
     "docs/howto/own_models.md": {
         "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10 --out runs/mine": RUN,

@@ -31,6 +31,7 @@ ids = np.arange(100, dtype=np.int32)
     "docs/howto/loader.md": _DATA,
     "docs/howto/link_split.md": _DATA,
     "docs/howto/rank_links.md": "",
+    "docs/howto/node_types.md": "",
     "docs/howto/own_loop.md": _DATA
     + """\
 def train_epoch(loader):

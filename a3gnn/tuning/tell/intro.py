@@ -44,8 +44,10 @@ def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
 def place(setting: Setting, *, with_model: bool = True) -> Iterator[str]:
     """Yields lines about the graph, the model (unless the result prints it) and the machine."""
     graph, hardware, task = setting.graph, setting.hardware, setting.task
-    yield _line("graph", f"{graph.name}, {count(graph.num_nodes, 'node')}, {count(graph.num_edges, 'edge')}")
-    yield _line("", f"{count(graph.num_features, 'feature')}, {count(graph.num_train, 'train node')}")
+    edges = count(graph.num_edges, "edge") + (f" of {count(graph.relations, 'relation')}" if graph.relations else "")
+    yield _line("graph", f"{graph.name}, {count(graph.num_nodes, 'node')}, {edges}")
+    most = "up to " if graph.relations and graph.num_features else ""
+    yield _line("", f"{most}{count(graph.num_features, 'feature')}, {count(graph.num_train, 'train node')}")
     if with_model:
         yield _line("model", task.describe())
     device = f"{hardware.device} with {format_size(hardware.device_memory_bytes)}" if hardware.has_device else "no GPU"

@@ -108,6 +108,8 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     hops = fanouts(columns, task)
     hops[-1] = np.where(reads_table(columns), 0.0, hops[-1])
     for fanout in hops:
+        # Each relation into a node has the fanout; those of a node are taken to be alike.
+        fanout = fanout * graph.rows_per_node
         draws = _draws(frontier, classes, fanout[:, None], columns["bias_rate"][:, None])
         edges.append(draws.misses + draws.hits)
         reached = _reach(seen, classes, draws)
