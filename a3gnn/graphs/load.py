@@ -199,13 +199,14 @@ def converted_copy(path: Path, split: Split | None = None) -> GraphArrays | None
     """Returns the graph in the file at `path` from its copy in the cache folder, or None without a copy."""
     source = source_of(path)
     copy = recall(cache_root(), source if split is None else split.spec(source))
-    if copy is None or any(map(_LEFT_OUT.search, copy.notes or ())):
+    if copy is None:
         return None
     try:
         graph = read_folder(copy.folder)
     except GraphError:
         return None  # the copy is damaged; the caller reads the file itself
-    return as_named(graph, printable(path.stem), graph.notes if copy.notes is None else copy.notes)
+    notes = graph.notes if copy.notes is None else copy.notes
+    return None if any(map(_LEFT_OUT.search, notes)) else as_named(graph, printable(path.stem), notes)
 
 
 def as_named(graph: GraphArrays, name: str, notes: tuple[str, ...]) -> GraphArrays:

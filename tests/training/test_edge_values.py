@@ -199,11 +199,13 @@ def test_a_graph_without_values_has_the_keys_that_it_had(small_graph, valued_gra
         assert valued.with_model("sage").edge_dim == 0
 
 
-def test_what_can_not_be_is_refused(valued_graph) -> None:
+def test_what_can_not_be_is_refused(valued_graph, small_graph) -> None:
     negative = dataclasses.replace(valued_graph, edge_weight=valued_graph.edge_weight - 0.5)
     with pytest.raises(GraphError, match=r"edge_weight must be >= 0 for gcn.*got -0"):
         task_of(negative, "gcn")
     assert task_of(negative, "gat").edge_dim == 3
+    with pytest.raises(GraphError, match=r"must have edge_attr with 3 columns, .* got 0 columns"):
+        Trainer(small_graph, TrainConfig(), task_of(valued_graph, "gat"))
     with pytest.raises(ConfigError, match="edge_dim must be 0, or columns of edge_attr"):
         Task(model="sage", edge_dim=1)
     with pytest.raises(ConfigError, match="or 1 for gcn, got 3"):
