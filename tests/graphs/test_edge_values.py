@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,10 @@ from a3gnn.graphs.assemble import in_neighbors
 from a3gnn.graphs.convert import convert
 from a3gnn.graphs.edge_values import placed
 from a3gnn.graphs.graph import Graph
+from a3gnn.parts.make import make_parts
 from a3gnn.storage.cache import cache_root
 from a3gnn.storage.graph_copies import remember, source_of
+from tests.commands import a3gnn
 
 NODES = 60
 
@@ -176,3 +180,14 @@ def test_unsound_values_are_refused(arrays, tmp_path) -> None:
     ):
         with pytest.raises(GraphError, match=rule):
             dataclasses.replace(graph, **{name: values})
+
+
+def test_info_and_parts_name_them(arrays, tmp_path) -> None:
+    path = written("npz", arrays, tmp_path)
+    shown = a3gnn("graph", "info", path).stdout
+    assert re.search(r"edge_attr +3 columns\n", shown)
+    assert re.search(r"edge_weight +1 column\n", shown)
+    assert json.loads(a3gnn("graph", "info", path, "--json").stdout)["edge_attr"] == 3
+    make_parts(Graph.load(path).on_disk(), tmp_path / "parts", 2, partitioner="random")
+    meta = json.loads((tmp_path / "parts" / "part-0" / "meta.json").read_text())
+    assert {"edge_attr of edges is not in parts", "edge_weight of edges is not in parts"} <= {*meta["graph"]["notes"]}
