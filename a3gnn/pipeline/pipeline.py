@@ -163,9 +163,8 @@ class Pipeline:
         width = input_width(None if tabled else aggregator, self.store.num_features)
         buffers = BufferPool(width, spare=most_held(config, shares), dtype=options.dtype) if on_host else None
         sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
-        reading = not options.reuse_buffers, aggregator, tabled, options.dtype
-        buffers = None if options.deferred else buffers
-        made = sampler, self.store, graph.labels, device, buffers, *reading, options.edge_values
+        reading = not options.reuse_buffers, aggregator, tabled, options.dtype, options.edge_values
+        made = sampler, self.store, graph.labels, device, None if options.deferred else buffers, *reading
         kind = DeferredStages if options.deferred else Stages
         self._stages = DividedStages(*made, dividing=shares) if isinstance(shares, Dividing) else kind(*made)
         self._overlap = OverlapPolicy(config.num_workers)
