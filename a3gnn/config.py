@@ -80,7 +80,7 @@ class TrainConfig:
         learns=ALWAYS, show=Phrase(4, "prefers cached neighbors x{:g}"))
     sampling_device: DeviceName = knob(
         "cpu", OneOf(DEVICES), "Where neighbors are sampled: cpu or cuda.", later=False,
-        at=at.only_where(at.has_device, otherwise=("cpu",)), idle=~where(trainers=1), learns=ALWAYS,
+        at=at.only_where(at.samples_on_a_device, otherwise=("cpu",)), idle=~where(trainers=1), learns=ALWAYS,
         show=Phrase(8, "sampling on {}"))
     num_workers: int = knob(
         1, Whole(1, "sequential mode ignores it"), "Worker threads of mode 1 and mode 2.", later=False,

@@ -85,8 +85,11 @@ def has_a_small_table(setting: Setting) -> bool:
 
 
 def reads_a_table(task: Task) -> bool:
-    """Returns whether a task's input layer can aggregate in full: a user's if it declares so, attention never."""
-    return task.model not in ATTENTION if task.own is None else task.own.reads_a_table
+    """Returns whether a task's input layer can aggregate in full: a user's if it declares so, attention never.
+
+    Tables are of unweighted sums, so a gcn that reads weights has none.
+    """
+    return task.model not in ATTENTION and not task.edge_dim if task.own is None else task.own.reads_a_table
 
 
 def idle_as_the_last_of(hops: int) -> IdleAt:
@@ -105,6 +108,11 @@ def with_the_processors(values: Values, setting: Setting) -> Values:
     """
     devices = setting.hardware.num_devices
     return (1, devices + 1) if devices and not setting.task.is_own else (1,)
+
+
+def samples_on_a_device(setting: Setting) -> bool:
+    """Returns whether there is a GPU, and mini-batches need no values of edges, whose places it does not return."""
+    return setting.hardware.has_device and not setting.task.edge_values
 
 
 def has_no_types(setting: Setting) -> bool:

@@ -67,7 +67,7 @@ _TABLES: dict[str, Aggregates] = {"sage": "mean", "gcn": "gcn", "gin": "sum"}
 #: section 4. Three layers: OGB's examples on ogbn-products.
 _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 #: Fields that were added after the first stored rows.
-_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs")
+_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs", "edge_dim")
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
 #: Those that a shipped factory takes.
@@ -123,6 +123,7 @@ class OwnModel:
         sampled: Which accuracies of trials are computed from a fixed sample of in-neighbors, not from all.
         pass_bytes: Largest bytes of an evaluation pass in trials; 0 if no trials were planned.
         native: Convolutions that run a3gnn's kernels (`a3gnn.accelerate`).
+        edge_values: Values of edges that `forward` gets by name: edge_attr, edge_weight, both or none.
 
     Raises:
         ConfigError: A name is not among its choices.
@@ -137,6 +138,7 @@ class OwnModel:
     sampled: Sampled = "none"
     pass_bytes: int = 0
     native: int = 0
+    edge_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         OneOf(get_args(Takes)).check("takes", self.takes)
@@ -156,7 +158,8 @@ class OwnModel:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the model of `to_dict`."""
-        return from_fields(cls, dict(fields) | {"cost": from_fields(OwnCost, fields["cost"])})
+        values = tuple(fields.get("edge_values", ()))
+        return from_fields(cls, dict(fields) | {"cost": from_fields(OwnCost, fields["cost"]), "edge_values": values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,8 @@ class Task:
         residual: Whether every layer but the first adds its own input rows to its output (docs/reference/models.md).
         lr_schedule: How the learning rate falls: constant, or linear or cosine to 0 (`a3gnn.training.learner`).
         lr_epochs: Epochs over which the rate falls, however long the training is; None if it is constant.
+        edge_dim: Columns of the edges' values that a built-in model reads: those of edge_attr with attention, 1 for
+            edge_weight with gcn; 0 if it reads none. The graph decides it (`a3gnn.evaluation.choose_metric`).
     """
 
     model: ModelName | str = "sage"
@@ -205,6 +210,7 @@ class Task:
     residual: bool = False
     lr_schedule: ScheduleName = "constant"
     lr_epochs: int | None = None
+    edge_dim: int = 0
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -233,6 +239,12 @@ class Task:
         if not isinstance(self.residual, bool):
             raise ConfigError(f"residual must be True or False, got {self.residual!r}")
         self._check_schedule()
+        Whole(0, "0 reads no values of edges").check("edge_dim", self.edge_dim)
+        if self.edge_dim and (self.is_own or not self.edge_value or (self.model == "gcn" and self.edge_dim > 1)):
+            raise ConfigError(
+                f"edge_dim must be 0, or columns of edge_attr for {', '.join(ATTENTION)}, or 1 for gcn, got "
+                f"{self.edge_dim} for {self.model}"
+            )
         Whole(0, "any non-negative integer is valid").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -282,6 +294,7 @@ class Task:
         parts += [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
         parts += [f"{self.norm} norm"] if self.norm != "none" else []
         parts += ["residual"] if self.residual else []
+        parts += [str(self.edge_value)] if self.edge_dim else []
         if self.lr_epochs is not None:
             parts.append(f"{self.lr_schedule} schedule of {count(self.lr_epochs, 'epoch')}")
         parts += ["balanced class weights"] if self.class_weights != "none" else []
@@ -291,6 +304,18 @@ class Task:
     def is_own(self) -> bool:
         """Whether the model is a module that a factory makes: one of the user's own, or a shipped one."""
         return self.model in SHIPPED or names_factory(self.model)
+
+    @property
+    def edge_value(self) -> str | None:
+        """The values of edges that a built-in model can read, as in PyG; None if it reads none."""
+        return "edge_attr" if self.model in ATTENTION else "edge_weight" if self.model == "gcn" else None
+
+    @property
+    def edge_values(self) -> tuple[str, ...]:
+        """The values of edges that the model reads on its graph."""
+        if self.own is not None:
+            return self.own.edge_values
+        return (str(self.edge_value),) if self.edge_dim else ()
 
     def is_same_model(self, other: Task) -> bool:
         """Returns whether both have the same model from the same sources, whatever was measured of its behavior."""
@@ -311,13 +336,13 @@ class Task:
     def aggregates(self) -> Aggregates | None:
         """The aggregation of the table that the input layer can read under full aggregation; None if it can't."""
         if not self.is_own:
-            return _TABLES.get(self.model)
+            return None if self.edge_dim else _TABLES.get(self.model)
         return self.own.aggregates if self.own is not None and self.own.reads_a_table else None
 
     def with_model(self, model: str) -> Self:
         """Returns the task with another model; for a user's model, the fields that its factory decides get defaults."""
         if not names_factory(model):
-            return dataclasses.replace(self, model=model, own=None)
+            return dataclasses.replace(self, model=model, own=None, edge_dim=0)
         return type(self)(
             model=model,
             fanouts=self.fanouts,
@@ -351,8 +376,9 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types, without the later ones (`later_defaults`) at their defaults."""
         fields = dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
-        if self.own is not None and not self.own.native:  # added later, too
-            del fields["own"]["native"]
+        for name in ("native", "edge_values") if self.own is not None else ():  # added later, too
+            if not fields["own"][name]:
+                del fields["own"][name]
         later = self.later_defaults()
         return {name: value for name, value in fields.items() if name not in later or value != later[name]}
 

@@ -191,6 +191,17 @@ def sparse_graph() -> Graph:
 
 
 @pytest.fixture(scope="session")
+def valued_graph(small_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    """`small_graph` with 3 attributes and a weight per edge, and a self loop of each tenth node; in a folder."""
+    data, rng = small_graph.to_pyg(), np.random.default_rng(0)
+    loops = torch.arange(0, small_graph.num_nodes, 10).expand(2, -1)
+    data.edge_index = torch.cat([data.edge_index, loops], dim=1)
+    data.edge_attr = torch.from_numpy(rng.normal(size=(data.num_edges, 3)))
+    data.edge_weight = torch.from_numpy(rng.random(data.num_edges))
+    return Graph.from_pyg(data, "valued").save(tmp_path_factory.mktemp("graphs") / "valued")
+
+
+@pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of real graphs ($A3GNN_DATA or ../shared/data); tests that need it are skipped without."""
     repository = Path(__file__).resolve().parents[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 
 from a3gnn.checks import checked_limit
 from a3gnn.errors import GraphError, ModelError
-from a3gnn.evaluation.evaluate import checked_outputs
+from a3gnn.evaluation.choose_metric import notify_edges
+from a3gnn.evaluation.evaluate import checked_outputs, edges_of
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
 from a3gnn.graphs.as_graph import as_unlabeled, is_data
@@ -53,7 +55,8 @@ def predict(
     For classes, rows are class probabilities of sum 1, shape (n, num_classes). For several labels per node, rows are
     label probabilities, shape (n, num_labels). For values, the result has shape (n,).
 
-    Predictions use all in-neighbors. Built-in models are computed layer by layer, and your own models as in their
+    A model that was trained with values of edges, edge_attr or edge_weight, needs the same of this graph. Predictions
+    use all in-neighbors. Built-in models are computed layer by layer, and your own models as in their
     evaluation (`docs/reference/own_models.md`). A message is printed if that uses a fixed sample of in-neighbors.
 
     Args:
@@ -81,6 +84,7 @@ def predict(
     graph = as_unlabeled(dataset, "" if saved.types is None else saved.types.target)
     for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
         notify(note)
+    notify_edges(saved.task, graph, notify)
     if graph.num_features != saved.num_features:
         raise GraphError(
             f"{graph.name} must have the {saved.num_features} features of the model's training, got "
@@ -117,11 +121,17 @@ def _outputs(
     task, sizes = saved.task, (saved.num_features, saved.num_outputs)
     if task.own is None:
         built = build_model(task, *sizes, sparse=graph.features.is_sparse)
-        inference = Inference(graph, ids, task.num_layers, scratch=Scratch(), device=device, on_chunk=on_chunk)
+        values, scratch = edges_of(graph, task), Scratch()
+        inference = Inference(
+            graph, ids, task.num_layers, scratch=scratch, device=device, on_chunk=on_chunk, edges=values
+        )
         return inference.logits(_with_weights(built, saved, device))
     factory = Factory.of(task.model)
     module = factory.build(graph.in_channels, sizes[1], task.seed, **task.factory_options)
     model = UserModel.of(factory.name, module, graph.target_type)
+    model = dataclasses.replace(model, edge_values=task.own.edge_values)
+    if lacking := [name for name in model.edge_values if name not in graph.edge_values]:
+        raise GraphError(f"{graph.name} must have {' and '.join(lacking)}, which {task.model} read in its training")
     if Sources.of(factory.module).hash != task.own.sources:
         notify(f"warning: {task.model} or one of its imports has changed since the training; predictions may differ")
     _with_weights(model.module, saved, device)

@@ -74,12 +74,15 @@ def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
     The surrogate predicts from them. For a graph of several node types, or of events with times, the command shows
     types and relations.
     """
+    from a3gnn.graphs.edge_values import num_columns
     from a3gnn.graphs.graph import Graph
 
     try:
         load = Graph.load if spec.startswith("target:") or split is not None else Graph.load_untyped
         described = load(spec, split, split_seed)
-        figures, rows = described.characteristics().to_dict() | {"notes": list(described.notes)}, _rows(described)
+        columns = {name: num_columns(values) for name, values in described.edge_values.items()}
+        figures = described.characteristics().to_dict() | columns | {"notes": list(described.notes)}
+        rows = _rows(described)
     except GraphError as error:
         from a3gnn.graphs.typed import describe_typed, typed_graph
 
@@ -124,6 +127,7 @@ def verify(folder: Path, as_json: bool) -> None:
 def _rows(described: Graph) -> list[tuple[str, str]]:
     """Returns the rows that `info` prints, each with a name and a value."""
     from a3gnn.graphs.assemble import reversed_share
+    from a3gnn.graphs.edge_values import num_columns
 
     c, reversed_edges = described.characteristics(), reversed_share(described.indptr, described.indices)
     storage = f"in CSR rows, {c.feature_density:.2%} stored" if c.sparse_features else "dense"
@@ -137,6 +141,7 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ("in-degree Gini", f"{c.degree_gini:.3f}"),
         ("features", f"{c.num_features:,} {storage}"),
         ("feature bytes", f"{format_size(c.feature_bytes)}, {c.row_bytes:.0f} B per row"),
+        *((name, count(num_columns(values), "column")) for name, values in described.edge_values.items()),
         (c.target, f"{c.num_classes}"),
         ("train / val / test", f"{c.num_train:,} / {c.num_val:,} / {c.num_test:,}"),
         ("label rate", f"{c.label_rate:.4f}"),

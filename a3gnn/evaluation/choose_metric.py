@@ -9,9 +9,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import ConfigError
+from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.evaluate import metric_of, tested, validated
 from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labeled
 from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
@@ -26,7 +27,7 @@ MOST_IN_ONE_CLASS = 0.6
 
 
 def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[str], None]) -> Task:
-    """Returns the task with a metric that is defined on the graph's nodes, and with a model for its types.
+    """Returns the task with a metric defined on the graph's nodes, and a model for its types and values of edges.
 
     Args:
         task: The task whose metric is set.
@@ -48,7 +49,40 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
     tested(graph, task)
     metric_of(task, graph)
     check_loss(graph, task)
-    return task
+    return with_edges(task, graph, notify)
+
+
+def with_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) -> Task:
+    """Returns a built-in model's task with the values of the graph's edges that it can read.
+
+    Args:
+        task: A task, for any graph.
+        graph: The graph to train on.
+        notify: Called with a line on the values that are read, and on those that are not.
+
+    Raises:
+        GraphError: A weight is below 0, and the model is gcn.
+    """
+    values = graph.edge_values.get(str(task.edge_value))
+    columns = 0 if task.is_own or values is None else num_columns(values)
+    if task.model == "gcn" and values is not None and values.size and (least := float(values.min())) < 0:
+        raise GraphError(
+            f"{graph.name}: edge_weight must be >= 0 for gcn, which divides by square roots of its sums, got "
+            f"{least:g}; delete edge_weight, or choose another model"
+        )
+    found = dataclasses.replace(task, edge_dim=columns)
+    if not task.is_own:
+        notify_edges(found, graph, notify)
+    return found
+
+
+def notify_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) -> None:
+    """Calls `notify` with a line on the values of edges that the model reads, and on those that it does not."""
+    name = "forward" if task.is_own else task.model
+    if task.edge_values:
+        notify(f"{name} takes {' and '.join(task.edge_values)} of the graph's edges")
+    if left := [one for one in graph.edge_values if one not in task.edge_values]:
+        notify(f"{' and '.join(left)} of the graph's edges {'is' if len(left) == 1 else 'are'} not read by {name}")
 
 
 def _for_types(task: Task, graph: Graph) -> Task:

@@ -15,6 +15,7 @@ from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.evaluation.inference import CHUNK_BYTES, Inference, Scratch
 from a3gnn.evaluation.tally import check_defined, new_tally
 from a3gnn.features.row_table import Aggregator
+from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labeled, label_spread
 from a3gnn.metric import ERRORS, Metric
@@ -23,6 +24,7 @@ from a3gnn.models.model import Model
 from a3gnn.ranks.peers import Ranks
 from a3gnn.seeding import generator
 from a3gnn.task import Task
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from a3gnn.evaluation.tally import Tally
@@ -75,6 +77,7 @@ class Evaluator:
             chunk_bytes=chunk_bytes,
             on_chunk=on_chunk,
             ranks=ranks,
+            edges=edges_of(graph, task),
         )
         self._of_val = self._inference(validated(graph, task))
 
@@ -154,6 +157,25 @@ def joined_quality(found: Tally, ranks: Ranks) -> float:
         value[0] = found.quality()
     ranks.broadcast(value, 0)
     return float(value)
+
+
+def edges_of(graph: Graph, task: Task) -> NDArray[np.float32] | None:
+    """Returns the values of the graph's edges that a built-in model reads; None if it reads none.
+
+    Raises:
+        GraphError: The graph lacks them, or has another number of columns.
+    """
+    if not task.edge_dim:
+        return None
+    name = str(task.edge_value)
+    values = graph.edge_values.get(name)
+    columns = 0 if values is None else num_columns(values)
+    if values is None or columns != task.edge_dim:
+        raise GraphError(
+            f"{graph.name} must have {name} with {count(task.edge_dim, 'column')}, as in the model's training, got "
+            f"{count(columns, 'column')}; give its edges the same values"
+        )
+    return values
 
 
 def validated(graph: Graph, task: Task) -> NDArray[np.int32]:

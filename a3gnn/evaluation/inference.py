@@ -18,6 +18,7 @@ from a3gnn.evaluation.aggregate_table import table_if_kept
 from a3gnn.evaluation.neighborhoods import EDGE_BYTES, Neighborhoods
 from a3gnn.features.row_table import Aggregator
 from a3gnn.features.tensors import slice_or_ids
+from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.layer import Layer, LayerShapes
@@ -89,6 +90,7 @@ class Inference:
         on_chunk: Called before each chunk; its exceptions propagate.
         ranks: Ranks that each compute about an equal part of each layer's nodes and exchange them; None computes all
             nodes here.
+        edges: Values of the graph's edges that the models read; None for none.
 
     Attributes:
         ranks: As given; None if there are fewer nodes than ranks: then each rank computes all nodes.
@@ -110,6 +112,7 @@ class Inference:
         in_place: bool | None = None,
         on_chunk: Callable[[], None] = lambda: None,
         ranks: Ranks | None = None,
+        edges: NDArray[np.float32] | None = None,
     ) -> None:
         self._graph = graph
         self.ranks = ranks if ranks is not None and len(ids) >= ranks.size else None
@@ -117,7 +120,10 @@ class Inference:
         self._device = torch.device(device)
         self._scratch = scratch
         self._in_place = self._device.type == "cpu" if in_place is None else in_place
-        self._around = Neighborhoods(graph, self._device, chunk_bytes, in_place=self._in_place, on_chunk=on_chunk)
+        self._around = Neighborhoods(
+            graph, self._device, chunk_bytes, in_place=self._in_place, on_chunk=on_chunk, edges=edges
+        )
+        self._value_bytes = 0 if edges is None else 12 * num_columns(edges)
         self._kept: dict[tuple[int, str], Tensor] = {}
         self._needed = [ids]
         for _ in range(num_layers - 1):
@@ -218,7 +224,7 @@ class Inference:
         """Yields layer `i`'s outputs from `sources` and its own input rows; `own` reads those by ids and place."""
         layer = model.layers[i]
         row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
-        edge_bytes = EDGE_BYTES + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
+        edge_bytes = EDGE_BYTES + self._value_bytes + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
         place = self._cut.bounds(self._needed[i])[self._cut.rank]
         for ids in self._around.chunks(self._cut.mine(self._needed[i]), row_bytes, edge_bytes):
             block, aggregated = self._around.block(sources, ids, with_degrees=layer.needs_degrees)

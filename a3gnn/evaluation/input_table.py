@@ -106,6 +106,11 @@ def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
 
 
 def _aggregator(task: Task) -> Aggregator:
+    if task.edge_dim:
+        raise ConfigError(
+            f"input_aggregation must be sampled for {task.model} with {task.edge_value}, got full, whose tables have "
+            f"no values of edges; delete {task.edge_value} from the graph to leave them out"
+        )
     if task.aggregates is None:
         raise ConfigError(
             "input_aggregation full needs an input layer that aggregates features before any learned part (sage, "

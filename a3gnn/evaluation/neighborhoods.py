@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.features.tensors import slice_or_ids
-from a3gnn.graphs.arrays import row_spans
+from a3gnn.graphs.arrays import row_slots, row_spans
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.block import LayerBlock
@@ -30,16 +30,25 @@ class Neighborhoods:
         chunk_bytes: Limit of a chunk's temporaries.
         in_place: Whether blocks point into whole matrices; if not, a chunk's sources are gathered and sent.
         on_chunk: Called before each chunk; its exceptions propagate.
+        edges: Values of the graph's edges that blocks contain (`LayerBlock.edges`); None for none.
     """
 
     def __init__(
-        self, graph: Graph, device: torch.device, chunk_bytes: int, *, in_place: bool, on_chunk: Callable[[], None]
+        self,
+        graph: Graph,
+        device: torch.device,
+        chunk_bytes: int,
+        *,
+        in_place: bool,
+        on_chunk: Callable[[], None],
+        edges: NDArray[np.float32] | None = None,
     ) -> None:
         self._graph = graph
         self._device = device
         self._chunk_bytes = chunk_bytes
         self._in_place = in_place
         self._on_chunk = on_chunk
+        self._edges = edges
         self._degrees: Tensor | None = None
 
     def chunks(
@@ -72,13 +81,21 @@ class Neighborhoods:
         return np.flatnonzero(reached).astype(np.int32)
 
     def degrees(self) -> Tensor:
-        """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,)."""
+        """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,).
+
+        With weights of edges, it returns `LayerBlock.weighted_degrees`.
+        """
         if self._degrees is None:
             degrees = torch.empty(self._graph.num_nodes)
             every = np.arange(self._graph.num_nodes, dtype=np.int32)
             for ids in self.chunks(every, 32, EDGE_BYTES):
-                others = self._graph.other_degrees(ids)
-                degrees[torch.from_numpy(ids)] = torch.from_numpy(others.astype(np.float32))
+                if self._edges is None:
+                    others = torch.from_numpy(self._graph.other_degrees(ids).astype(np.float32))
+                else:
+                    indptr, indices = (torch.from_numpy(part) for part in self._graph.in_edges(ids))
+                    block = LayerBlock(indptr, indices, len(degrees), slice_or_ids(ids), edges=self._values(ids))
+                    others = block.weighted_degrees
+                degrees[torch.from_numpy(ids)] = others
             self._degrees = degrees
         return self._degrees
 
@@ -95,7 +112,16 @@ class Neighborhoods:
             matrix, count = sources.read(nodes, self._device), len(nodes)
             degrees = degrees[torch.from_numpy(nodes)].to(self._device) if degrees is not None else None
         dst = slice_or_ids(places, self._device)
-        return LayerBlock(self._moved(indptr), self._moved(indices), count, dst, degrees), matrix
+        edges = None if self._edges is None else self._values(ids).to(self._device)
+        return LayerBlock(self._moved(indptr), self._moved(indices), count, dst, degrees, edges=edges), matrix
+
+    def _values(self, ids: NDArray[np.int32]) -> Tensor:
+        """Returns the values of the edges of `in_edges(ids)`, float32."""
+        assert self._edges is not None
+        indptr, (first, last) = self._graph.indptr, (int(ids[0]), int(ids[-1]) + 1)
+        run = last - first == len(ids)
+        slots = slice(indptr[first], indptr[last]) if run else row_slots(indptr, ids)[1]
+        return torch.from_numpy(np.array(self._edges[slots]))
 
     def _moved(self, array: NDArray[np.int32]) -> Tensor:
         return torch.from_numpy(array).to(self._device)

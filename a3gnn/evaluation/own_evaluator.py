@@ -164,18 +164,18 @@ def planned_outputs(
     seed = derive(task.seed, "evaluation")
     if plan.kind == "whole":
         on_chunk()
-        inputs = of_graph(graph, model.takes, task.num_layers, device)
+        inputs = of_graph(graph, model.takes, task.num_layers, device, model.edge_values)
         with seeded(seed, device):
             nodes, first = (graph.num_nodes, 0) if graph.types is None else (graph.types.num_targets, graph.types.first)
             found = model.outputs(*inputs, nodes, num_outputs)
         for ids in plan.batches:
             yield ids, found[torch.from_numpy(ids.astype(np.int64) - first).to(device)]
         return
-    sampler = Sampler(graph.edges, plan.fanouts, seed=seed)
+    sampler = Sampler(graph.placed_edges if model.edge_values else graph.edges, plan.fanouts, seed=seed)
     for number, ids in enumerate(plan.batches):
         on_chunk()
         subgraph = sampler.sample(ids, 0, number)
-        inputs = of_subgraph(graph, subgraph, model.takes, device)
+        inputs = of_subgraph(graph, subgraph, model.takes, device, model.edge_values)
         with seeded(derive(seed, number), device):
             found = model.outputs(*inputs, len(ids), num_outputs)
         yield ids, found

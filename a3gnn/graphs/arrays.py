@@ -44,6 +44,8 @@ class GraphArrays:
         known: Its characteristics, if the folder contained them.
         types: Node types, relations and the features of each type; None for a graph without types. With types,
             `features` has no columns, nodes count through all types, and `indices` ascend in each row of `Types`.
+        edge_attr: Attributes of edges, aligned with `indices`, float32, shape (num_edges, columns); None without any.
+        edge_weight: Weights of edges, float32, shape (num_edges,); None without any.
     """
 
     name: str
@@ -60,6 +62,8 @@ class GraphArrays:
     source: str | None = None
     known: GraphCharacteristics | None = None
     types: Types | None = None
+    edge_attr: NDArray[np.float32] | None = None
+    edge_weight: NDArray[np.float32] | None = None
 
     @property
     def target(self) -> Target:
@@ -102,7 +106,14 @@ class GraphArrays:
             "test_ids": self.test_ids,
             **self.features.arrays(),
             **({} if self.types is None else self.types.arrays()),
+            **self.edge_values,
         }
+
+    @property
+    def edge_values(self) -> dict[str, NDArray[np.float32]]:
+        """The values of edges that there are, by name."""
+        values = {"edge_attr": self.edge_attr, "edge_weight": self.edge_weight}
+        return {name: array for name, array in values.items() if array is not None}
 
     @cached_property
     def fingerprint(self) -> str:

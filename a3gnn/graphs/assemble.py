@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from scipy.sparse import coo_array, csr_array
 from a3gnn.errors import GraphError
 from a3gnn.graphs import validate
 from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.edge_values import check_edge_values, placed
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures, dtype_notes, stored_dtype
 from a3gnn.graphs.labels import num_outputs, stored, target_of
 from a3gnn.graphs.split import MASKS
@@ -38,6 +39,7 @@ def assemble(
     masks: Mapping[str, NDArray[Any]],
     notes: tuple[str, ...] = (),
     source: str | None = None,
+    edge_values: Mapping[str, NDArray[Any]] = {},
 ) -> GraphArrays:
     """Returns the graph of these arrays, after checking that it is valid.
 
@@ -49,12 +51,14 @@ def assemble(
         masks: `MASKS`, each bool of shape (N,).
         notes: Remarks for users on how the graph was read; notes on self loops and removed duplicates are added.
         source: Identity of the file that the graph was read from.
+        edge_values: Values of edges by name (`EDGE_VALUES`), a row per edge, in a readable form.
 
     Raises:
         GraphError: The graph is not valid.
     """
-    check(name, edge_index, features, labels, masks)
-    indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0])
+    check(name, edge_index, features, labels, masks, edge_values)
+    indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0], edge_values)
+    values = placed(edge_values, edge_index, indptr, indices)
     rows, notes_on_features = canonical(features)
     judged, outputs, notes_on_labels = judged_labels(labels, masks)
     train_ids, val_ids, test_ids = (np.flatnonzero(masks[mask]).astype(np.int32) for mask in MASKS)
@@ -70,19 +74,27 @@ def assemble(
         num_classes=outputs,
         notes=(*notes, *notes_on_labels, *notes_on_edges, *direction_notes(indptr, indices), *notes_on_features),
         source=source,
+        edge_attr=values.get("edge_attr"),
+        edge_weight=values.get("edge_weight"),
     )
 
 
 def assemble_unlabeled(
-    name: str, edge_index: NDArray[Any], features: DenseFeatures | SparseFeatures, notes: tuple[str, ...]
+    name: str,
+    edge_index: NDArray[Any],
+    features: DenseFeatures | SparseFeatures,
+    notes: tuple[str, ...],
+    edge_values: Mapping[str, NDArray[Any]] = {},
 ) -> GraphArrays:
     """Returns a graph without labels and split, for prediction only; otherwise as `assemble`."""
     with naming_graph(name):
         validate.check_features(features)
         validate.check_edges(edge_index, features.shape[0])
+        check_edge_values(edge_values, edge_index.shape[1] if edge_index.size else 0)
     if edge_index.size == 0:  # such as a new user without friends; np.empty((2, 0)) has floats
         edge_index = np.empty((2, 0), dtype=np.int64)
-    indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0])
+    indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0], edge_values)
+    values = placed(edge_values, edge_index, indptr, indices)
     rows, notes_on_features = canonical(features)
     none = np.empty(0, dtype=np.int32)
     return GraphArrays(
@@ -96,6 +108,8 @@ def assemble_unlabeled(
         test_ids=none,
         num_classes=0,
         notes=(*notes, *notes_on_edges, *direction_notes(indptr, indices), *notes_on_features),
+        edge_attr=values.get("edge_attr"),
+        edge_weight=values.get("edge_weight"),
     )
 
 
@@ -105,6 +119,7 @@ def check(
     features: DenseFeatures | SparseFeatures,
     labels: NDArray[Any],
     masks: Mapping[str, NDArray[Any]],
+    edge_values: Mapping[str, NDArray[Any]] = {},
 ) -> None:
     """Checks `assemble`'s arguments in pieces, so memory maps of any size cost tens of MiB.
 
@@ -116,6 +131,7 @@ def check(
         validate.check_edges(edge_index, features.shape[0])
         if edge_index.size == 0:
             raise GraphError("a graph must have an edge, got none; without edges a GNN has nothing to aggregate")
+        check_edge_values(edge_values, edge_index.shape[1])
         check_labels(labels, features.shape[0])
         validate.check_masks(masks, labels)
 
@@ -134,17 +150,18 @@ def naming_graph(name: str) -> Iterator[None]:
 
 
 def in_neighbors(
-    edge_index: NDArray[Any], num_nodes: int
+    edge_index: NDArray[Any], num_nodes: int, edge_values: Collection[str] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
     """Returns the CSR by destination (int64 indptr, int32 indices ascending in each row), and notes on the edges.
 
     Duplicates are removed, because sampling without replacement would give them twice the weight; self loops stay.
+    `edge_values` are the names of the edges' values.
     """
     source, target = edge_index[0].astype(np.int32), edge_index[1].astype(np.int32)
     loops = int(np.count_nonzero(source == target))
     matrix = coo_array((np.ones(len(source), dtype=np.int8), (target, source)), shape=(num_nodes, num_nodes)).tocsr()
     matrix.sum_duplicates()  # sorts too
-    notes = edge_notes(len(source), loops, matrix.nnz)
+    notes = edge_notes(len(source), loops, matrix.nnz, edge_values)
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), notes
 
 
@@ -176,13 +193,14 @@ def direction_notes(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> tu
     )
 
 
-def edge_notes(given: int, loops: int, kept: int) -> tuple[str, ...]:
-    """Returns notes on `given` edges, of which `loops` are self loops and `kept` are distinct."""
+def edge_notes(given: int, loops: int, kept: int, edge_values: Collection[str] = ()) -> tuple[str, ...]:
+    """Returns notes on `given` edges with `edge_values`; `loops` are self loops and `kept` are distinct."""
     notes = []
     if loops:
         notes.append(f"{loops:,} of {given:,} edges are self loops; they are kept")
     if given > kept:
-        notes.append(f"{given - kept:,} of {given:,} edges were duplicates; they are removed")
+        added = f", and their {' and '.join(edge_values)} added up, as by PyG's Data.coalesce" if edge_values else ""
+        notes.append(f"{given - kept:,} of {given:,} edges were duplicates; they are removed{added}")
     return tuple(notes)
 
 

@@ -18,11 +18,21 @@ from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.assemble import check, direction_notes, edge_notes, feature_notes, judged_labels, naming_graph
 from a3gnn.graphs.data_folder import load_data, write_data
 from a3gnn.graphs.draft import EDGE_DISK_BYTES, Draft, EdgePieces, canonical_pieces, write_adjacency, write_features
+from a3gnn.graphs.edge_values import place_values, stored_shape
 from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures, dtype_notes
 from a3gnn.graphs.folder import finish_data, finish_folder, has_data, held_fingerprint, refuse_another
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import converted_copy, expanded
-from a3gnn.graphs.npz import array_names, features_in, labels_in, left_out, naming, needed_arrays, readable
+from a3gnn.graphs.npz import (
+    array_names,
+    edge_values_in,
+    features_in,
+    labels_in,
+    left_out,
+    naming,
+    needed_arrays,
+    readable,
+)
 from a3gnn.graphs.pyg import typed_of
 from a3gnn.graphs.split import Split, masks_of
 from a3gnn.graphs.synthetic import write as write_synthetic
@@ -159,10 +169,12 @@ def _write_npz(path: Path, draft: Draft) -> None:
     draft.name = printable(path.stem)
     with naming_graph(draft.name):
         masks, notes = masks_of(arrays.get, labels, num_rows(features), None)
-    check(draft.name, edge_index, features, labels, masks)
+        values = edge_values_in(arrays)
+    check(draft.name, edge_index, features, labels, masks, values)
     num_nodes, num_edges = features.shape[0], edge_index.shape[1]
     rewritten = 0 if _moves(features) else features.nbytes
-    need_room(draft.folder, EDGE_DISK_BYTES * num_edges + rewritten + 2 * labels.nbytes)
+    of_edges = sum(4 * array.size for array in values.values())
+    need_room(draft.folder, EDGE_DISK_BYTES * num_edges + rewritten + 2 * labels.nbytes + of_edges)
     judged, draft.num_classes, notes_on_labels = judged_labels(labels, masks)
     draft.save("labels", judged)
     for name, mask in masks.items():
@@ -172,8 +184,10 @@ def _write_npz(path: Path, draft: Draft) -> None:
         edges, num_edges, num_nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.progress
     )
     others = left_out(array_names(path), arrays)
-    directions = direction_notes(*(open_npy(draft.folder / f"{name}.npy") for name in ("indptr", "indices")))
-    on_edges = (*edge_notes(*counts), *directions)
+    adjacency = open_npy(draft.folder / "indptr.npy"), open_npy(draft.folder / "indices.npy")
+    for name, array in values.items():
+        draft.fill(name, stored_shape(name, array, counts.kept), partial(place_values, edge_index, array, *adjacency))
+    on_edges = (*edge_notes(*counts, values), *direction_notes(*adjacency))
     draft.notes = (*notes, *others, *notes_on_labels, *on_edges, *_write_features(features, draft))
 
 

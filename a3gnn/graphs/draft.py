@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
@@ -103,6 +103,18 @@ class Draft:
         """Returns whether `array` is the map of a whole scratch file, in C order, that is still there."""
         _, whole = self._opened.get(array.ctypes.data, (None, np.empty(0, dtype=[])))
         return array.flags.c_contiguous and (array.shape, array.dtype) == (whole.shape, whole.dtype)
+
+    def fill(self, name: str, shape: tuple[int, ...], write: Callable[[NDArray[np.float32]], None]) -> None:
+        """Writes a float32 array of `shape`: zeros in a memory map, which `write` changes.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        path = self.folder / f"{name}.npy"
+        if not shape[0]:
+            np.save(path, np.zeros(shape, dtype=np.float32))  # an empty file can't be mapped
+            return
+        write(np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape))
 
     def save(self, name: str, array: NDArray[Any]) -> None:
         """Writes a whole array.

@@ -34,6 +34,23 @@ def equal_label_edges(
 
 
 @njit(nogil=True, cache=True)
+def add_by_place(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    sources: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    values: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Adds the values of each edge, shape (n, columns), to `out`, (num_edges, columns), at its place in a CSR."""
+    for e in range(len(sources)):
+        first, last = indptr[targets[e]], indptr[targets[e] + 1]
+        place = first + np.searchsorted(indices[first:last], sources[e])
+        for column in range(values.shape[1]):
+            out[place, column] += values[e, column]
+
+
+@njit(nogil=True, cache=True)
 def component_roots(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> NDArray[np.int32]:
     """Returns each node's weakly connected component by its smallest node, int32, shape (num_nodes,).
 

@@ -263,6 +263,8 @@ def _graph(
         folder=folder,
         known=known,
         types=None if types is None else Types.from_dict(types, arrays),
+        edge_attr=arrays.get("edge_attr"),
+        edge_weight=arrays.get("edge_weight"),
     )
 
 

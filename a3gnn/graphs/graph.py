@@ -19,6 +19,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays, row_slots
 from a3gnn.graphs.describe import describe
+from a3gnn.graphs.edge_values import EDGE_VALUES
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
@@ -61,6 +62,11 @@ class Graph(GraphArrays):
         if self.types is None:
             return Edges(self.indptr, self.indices)
         return Edges(self.types.rows, self.indices, schema=self.types.schema)
+
+    @property
+    def placed_edges(self) -> Edges:
+        """In-neighbors as samplers take them, whose ids are places in `indices`."""
+        return dataclasses.replace(self.edges, ids=np.empty(0, dtype=np.int32))
 
     @classmethod
     def of_nodes(cls, features: DenseFeatures | SparseFeatures) -> Self:
@@ -105,7 +111,7 @@ class Graph(GraphArrays):
 
     @classmethod
     def load_unlabeled(cls, path: str | Path, target: str = "") -> Self:
-        """Returns the graph in an .npz or .pt file, for prediction; only features and edges are read.
+        """Returns the graph in an .npz or .pt file, for prediction; labels are not read.
 
         `target` is the predicted type in a file of several node types.
 
@@ -138,12 +144,13 @@ class Graph(GraphArrays):
     ) -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks, or in a `HeteroData`.
 
-        An edge (s, t) makes s an in-neighbor of t, as in PyG's message passing. Edge attributes, such as weights, are
-        not used; a warning and a note list them. y holds classes (integers, -1 for unlabeled), rows of 0 and 1 (several
-        labels per node), or floats (values, NaN for unlabeled). x of a type other than float32 and float16 is stored as
-        float32, and a note says so. `split` and `split_seed` are those of `load`. Without masks, train_idx, val_idx and
-        test_idx are used; without these, labeled nodes are split at random. Of a `HeteroData`, the nodes of the type
-        `target` are predicted, by default the only type with labels; its relations are used as they are.
+        An edge (s, t) makes s an in-neighbor of t, as in PyG's message passing. Numbers in edge_attr and edge_weight
+        are kept; a warning and a note list other attributes of edges. y holds classes (integers, -1 for unlabeled),
+        rows of 0 and 1 (several labels per node), or floats (values, NaN for unlabeled). x of a type other than float32
+        and float16 is stored as float32, and a note says so. `split` and `split_seed` are those of `load`. Without
+        masks, train_idx, val_idx and test_idx are used; without these, labeled nodes are split at random. Of a
+        `HeteroData`, the nodes of the type `target` are predicted, by default the only type with labels; its relations
+        are used as they are, without values of edges.
 
         Raises:
             GraphError: The graph is not valid.
@@ -159,7 +166,7 @@ class Graph(GraphArrays):
 
     @classmethod
     def from_unlabeled(cls, data: Data | HeteroData, name: str = "pyg", target: str = "") -> Self:
-        """Returns the graph in a PyG `Data`, or a `HeteroData`, for prediction; only x and edge_index are read.
+        """Returns the graph in a PyG `Data`, or a `HeteroData`, for prediction; labels are not read.
 
         Raises:
             GraphError: The graph is not valid.
@@ -171,11 +178,11 @@ class Graph(GraphArrays):
     def to_pyg(self) -> Data | HeteroData:
         """Returns the graph as a PyG `Data`, with types a `HeteroData`; its tensors are writable copies in RAM.
 
-        It has x (float32, as PyG's layers take it; dense or sparse CSR), edge_index (int64, by target), y, and
-        train_mask, val_mask and test_mask (bool). y is int64 for classes and for rows of 0 and 1, -1 for unlabeled; it
-        is float32 for values, NaN for unlabeled. `from_pyg` restores the same graph, unless features are stored as
-        float16: the `Data` has them as float32, in twice the memory. `Loader` on the graph itself widens mini-batches
-        only.
+        It has x (float32, as PyG's layers take it; dense or sparse CSR), edge_index (int64, by target), y, edge_attr
+        and edge_weight (float32) if the graph has them, and train_mask, val_mask and test_mask (bool). y is int64 for
+        classes and for rows of 0 and 1, -1 for unlabeled; it is float32 for values, NaN for unlabeled. `from_pyg`
+        restores the same graph, unless features are stored as float16: the `Data` has them as float32, in twice the
+        memory. `Loader` on the graph itself widens mini-batches only.
         """
         return to_data(self)
 
@@ -279,6 +286,8 @@ class Graph(GraphArrays):
         if self.folder is None or self.known is None:
             return False
         if (self.num_features, self.num_classes) != (self.known.num_features, self.known.num_classes):
+            return False
+        if any((self.folder / f"{name}.npy").exists() != (name in self.edge_values) for name in EDGE_VALUES):
             return False
         arrays = {name: array for name, array in self.arrays().items() if not name.startswith("x_shape")}
         return all(_is_whole_file(array, self.folder / f"{name}.npy") for name, array in arrays.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,8 @@ _SCHEMES: dict[str, Callable[[str, Split | None], GraphArrays]] = {
     "pyg": pyg_sets.from_pyg_name,
     "ogb": lambda name, split: resplit(pyg_sets.from_ogb_name(name), split),
 }
+#: Notes of versions that left out values of edges; their copies of a file lack them.
+_LEFT_OUT = re.compile(r"\bedge_(attr|weight)\b.*edges have (no weights or|neither weights nor)")
 _SUFFIXES: dict[str, Callable[[Path, Split | None], GraphArrays]] = {
     ".npz": npz.read,
     ".pt": pyg_sets.read,
@@ -202,7 +205,8 @@ def converted_copy(path: Path, split: Split | None = None) -> GraphArrays | None
         graph = read_folder(copy.folder)
     except GraphError:
         return None  # the copy is damaged; the caller reads the file itself
-    return as_named(graph, printable(path.stem), graph.notes if copy.notes is None else copy.notes)
+    notes = graph.notes if copy.notes is None else copy.notes
+    return None if any(map(_LEFT_OUT.search, notes)) else as_named(graph, printable(path.stem), notes)
 
 
 def as_named(graph: GraphArrays, name: str, notes: tuple[str, ...]) -> GraphArrays:

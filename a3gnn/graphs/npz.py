@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabeled, naming_graph
+from a3gnn.graphs.edge_values import EDGE_VALUES, are_readable
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.pyg_names import elsewhere
 from a3gnn.graphs.split import SPLIT_NAMES, Split, masks_of, unused_splits
@@ -46,19 +47,24 @@ def read(path: Path, split: Split | None = None) -> GraphArrays:
     name, features, labels = printable(path.stem), features_in(arrays, path), labels_in(arrays)
     with naming_graph(name):
         masks, notes = masks_of(arrays.get, labels, num_rows(features), split)
-    return assemble(name, arrays["edge_index"], features, labels, masks, (*notes, *others), source)
+        values = edge_values_in(arrays)
+    return assemble(name, arrays["edge_index"], features, labels, masks, (*notes, *others), source, values)
 
 
 def read_unlabeled(path: Path) -> GraphArrays:
-    """Returns the graph in edge_index and x of the .npz file at `path`, for prediction.
+    """Returns the graph in edge_index, x and values of edges of the .npz file at `path`, for prediction.
 
     Raises:
         GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = {name: member(name, archive) for name in _structure(archive.files, path)}
+        needed = (*_structure(archive.files, path), *_edge_values(archive.files))
+        arrays = {name: member(name, archive) for name in needed}
         notes = left_out(archive.files, arrays, ("y", *SPLIT_NAMES))
-    return assemble_unlabeled(printable(path.stem), arrays["edge_index"], features_in(arrays, path), notes)
+    name = printable(path.stem)
+    with naming_graph(name):
+        values = edge_values_in(arrays)
+    return assemble_unlabeled(name, arrays["edge_index"], features_in(arrays, path), notes, values)
 
 
 @contextmanager
@@ -97,18 +103,19 @@ def array_names(path: Path) -> list[str]:
 
 
 def needed_arrays(names: Collection[str], path: Path) -> tuple[str, ...]:
-    """Returns which `names` of an .npz file its graph needs, and those that may be its split.
+    """Returns which `names` of an .npz file its graph needs, those of edges' values, and those that may be its split.
 
     Raises:
         GraphError: One is missing.
     """
-    return (*_structure(names, path, ("y",)), *(name for name in SPLIT_NAMES if name in names))
+    split = (name for name in SPLIT_NAMES if name in names)
+    return (*_structure(names, path, ("y",)), *_edge_values(names), *split)
 
 
 def left_out(names: Collection[str], used: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
     """Returns notes on the arrays of an .npz file that are neither `used` nor `known`; nothing if there are none."""
     others = sorted({*names} - {*used} - {*known})
-    ignored = f"ignored arrays: {', '.join(others)}; edges have no weights or attributes here"
+    ignored = f"ignored arrays: {', '.join(others)}; of edges, {' and '.join(EDGE_VALUES)} are read"
     return (ignored, *unused_splits(others)) if others else ()
 
 
@@ -129,6 +136,26 @@ def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -
             f"it lacks {', '.join(missing)}{instead}"
         )
     return needed
+
+
+def _edge_values(names: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in EDGE_VALUES if name in names)
+
+
+def edge_values_in(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Returns the values of edges among `arrays`.
+
+    Raises:
+        GraphError: They are no numbers, or of another shape.
+    """
+    values = {name: arrays[name] for name in _edge_values(arrays)}
+    for name, array in values.items():
+        if not are_readable(name, array):
+            form = "numbers, one or a row per edge" if name == "edge_attr" else "one number per edge"
+            raise GraphError(
+                f"{name} must be {form}, got {array.dtype} of shape {array.shape}; leave it out, or give it that form"
+            )
+    return values
 
 
 def labels_in(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabeled, naming_graph
+from a3gnn.graphs.edge_values import EDGE_VALUES, are_readable
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.pyg_names import elsewhere
 from a3gnn.graphs.split import IDS, MASKS, SPLIT_NAMES, Split, ids_mask, masks_of, unused_splits
@@ -65,7 +66,7 @@ def from_data(
     nan_is_unlabeled: bool = False,
     split: Split | None = None,
 ) -> GraphArrays:
-    """Returns the graph in `data`: x, edge_index, y, and masks from its masks and ids (`masks_of`).
+    """Returns the graph in `data`: x, edge_index, y, values of edges, and masks from its masks and ids (`masks_of`).
 
     Args:
         data: Its x may be dense or sparse and of any real type; y holds classes or values, of shape (N,) or (N, 1), or
@@ -87,12 +88,13 @@ def from_data(
         features, feature_notes = features_of(x)
         labels = _labels(y, nan_is_unlabeled)
         masks, mask_notes = masks_of(lambda kind: _optional(data, kind), labels, num_rows(features), split)
+        values = _edge_values(data)
     notes = (*feature_notes, *mask_notes, *left_out(data))
-    return assemble(name, edges, features, labels, masks, notes, source)
+    return assemble(name, edges, features, labels, masks, notes, source, values)
 
 
 def from_unlabeled(data: Data, name: str) -> GraphArrays:
-    """Returns the graph in x and edge_index of `data`; its nodes have no labels and no split.
+    """Returns the graph in x, edge_index and values of edges of `data`; its nodes have no labels and no split.
 
     Raises:
         GraphError: `data` lacks x or edge_index, or is not valid.
@@ -104,7 +106,8 @@ def from_unlabeled(data: Data, name: str) -> GraphArrays:
         check_edge_shape(edges)
         check_rows(data, edges.shape[1])
         features, notes = features_of(x)
-    return assemble_unlabeled(name, edges, features, (*notes, *left_out(data)))
+        values = _edge_values(data)
+    return assemble_unlabeled(name, edges, features, (*notes, *left_out(data)), values)
 
 
 def as_data(data: Any) -> Data:
@@ -194,8 +197,9 @@ def remedy_for(data: object) -> str:
 def to_data(graph: GraphArrays) -> Data | HeteroData:
     """Returns a `Data` from which `from_data` makes the same graph, except that float16 features become float32.
 
-    Its tensors are writable copies. x is float32, dense or sparse CSR; edge_index is int64, by target; masks are bool.
-    y is int64 (classes, or rows of 0 and 1) or float32 (values). With types it is a `HeteroData`.
+    Its tensors are writable copies. x is float32, dense or sparse CSR; edge_index is int64, by target; edge_attr and
+    edge_weight, if the graph has them, are float32; masks are bool. y is int64 (classes, or rows of 0 and 1) or float32
+    (values). With types it is a `HeteroData`.
     """
     import torch
     from torch_geometric.data import Data
@@ -209,6 +213,7 @@ def to_data(graph: GraphArrays) -> Data | HeteroData:
         edge_index=torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets])),
         y=torch.from_numpy(np.array(labels)),
         num_nodes=graph.num_nodes,
+        **{name: torch.from_numpy(np.array(array)) for name, array in graph.edge_values.items()},
     )
     for mask, ids in zip(MASKS, (graph.train_ids, graph.val_ids, graph.test_ids), strict=True):
         data[mask] = torch.zeros(graph.num_nodes, dtype=torch.bool)
@@ -241,13 +246,25 @@ def _to_hetero(graph: GraphArrays, types: Types) -> HeteroData:
 
 
 def left_out(data: Data) -> tuple[str, ...]:
-    """Returns notes on the edge attributes of `data`, which mini-batches don't have, and on splits that are unused."""
-    names, others = edge_attributes(data), (name for name in data.to_dict() if name not in SPLIT_NAMES)
+    """Returns notes on the edge attributes of `data` that a graph doesn't have, and on splits that are unused."""
+    names = sorted({*edge_attributes(data)} - {*_edge_values(data)})
+    others = (name for name in data.to_dict() if name not in SPLIT_NAMES)
     on_splits = unused_splits(name for name in others if name != "split_idx" or not isinstance(data[name], Mapping))
     if not names:
         return on_splits
     are = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not used"
-    return (f"{are}: edges have neither weights nor other attributes in a3gnn's mini-batches", *on_splits)
+    return (f"{are}: of edges, a3gnn reads numbers in {' and '.join(EDGE_VALUES)}", *on_splits)
+
+
+def _edge_values(data: Data) -> dict[str, NDArray[Any]]:
+    """Returns the values of edges in `data`, by name, that have a readable form."""
+    import torch
+
+    found = {name: data.get(name) for name in EDGE_VALUES}
+    tensors = {name: one.detach().cpu() for name, one in found.items() if isinstance(one, torch.Tensor)}
+    dense = {name: one for name, one in tensors.items() if one.layout is torch.strided and not one.is_complex()}
+    arrays = {name: array_of(name, one.float() if one.is_floating_point() else one) for name, one in dense.items()}
+    return {name: array for name, array in arrays.items() if are_readable(name, array)}
 
 
 def edge_attributes(data: Data) -> list[str]:

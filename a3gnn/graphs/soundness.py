@@ -18,7 +18,7 @@ from a3gnn.units import count
 
 # Entries per check, so they stay in the processor's cache and a memory map of any size costs some MiB. Guess.
 _PIECE = 1 << 18
-_INTEGERS = {
+_DTYPES = {
     "indptr": np.int64,
     "rows": np.int64,
     "indices": np.int32,
@@ -27,6 +27,8 @@ _INTEGERS = {
     "test_ids": np.int32,
     "x_indices": np.int32,
     "x_indptr": np.int64,
+    "edge_attr": np.float32,
+    "edge_weight": np.float32,
 }
 #: The place of a type at the end of an array's name.
 _PLACE = re.compile(r"_\d+$")
@@ -71,6 +73,8 @@ def violations(graph: GraphArrays) -> Iterator[Violation]:
             yield from _not_finite(f"x_data{end}", features.data)
         else:
             yield from _not_finite(f"x{end}", features.array.reshape(-1))
+    for name, array in graph.edge_values.items():
+        yield from _not_finite(name, array.reshape(-1))
     yield from _wrong_labels(graph)
     yield from _wrong_ids(graph)
 
@@ -102,11 +106,19 @@ def size_violations(graph: GraphArrays) -> Iterator[Violation]:
     for name, length, nodes in lengths:
         if length != nodes:
             yield Violation(name, f"{name} must have one row per node, got {length} for {count(nodes, 'node')}")
+    yield from _wrong_values(graph)
     for end, one in _all_features(graph):
         if isinstance(one, SparseFeatures):
             yield from _wrong_csr_sizes(one, end)
     if graph.types is not None:
         yield from _wrong_types(graph, graph.types)
+
+
+def _wrong_values(graph: GraphArrays) -> Iterator[Violation]:
+    """Yields the rules on sizes that the values of edges break."""
+    for name, array in graph.edge_values.items():
+        if len(array) != graph.num_edges or array.size < graph.num_edges:
+            yield Violation(name, f"{name} must have one row per edge, got shape {array.shape} for {graph.num_edges}")
 
 
 def _all_features(graph: GraphArrays) -> Iterator[tuple[str, DenseFeatures | SparseFeatures]]:
@@ -153,8 +165,8 @@ def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
             kinds = ", ".join(f"{dtype} of {ndim} dimension{'s' if ndim > 1 else ''}" for dtype, ndim in KINDS.values())
             yield Violation(name, f"labels must be one of {kinds}, got {array.dtype} of shape {array.shape}")
         return
-    wanted = np.dtype(_INTEGERS[name]) if name in _INTEGERS else None
-    ndim = 2 if name == "x" else 1
+    wanted = np.dtype(_DTYPES[name]) if name in _DTYPES else None
+    ndim = 2 if name in ("x", "edge_attr") else 1
     if not isinstance(array, np.ndarray):
         yield Violation(name, f"{name} must be a NumPy array, got {type(array).__name__}")
     elif (array.dtype != wanted if wanted else array.dtype not in FLOATS) or array.ndim != ndim:
@@ -163,7 +175,7 @@ def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
             f"{name} must be {wanted or 'float32 or float16'} of {ndim} dimension{'s' if ndim > 1 else ''}, "
             f"got {array.dtype} of shape {array.shape}",
         )
-    elif name in {"indptr", "rows", "indices", "x"} and not array.flags.c_contiguous:
+    elif name in {"indptr", "rows", "indices", "x", "edge_attr"} and not array.flags.c_contiguous:
         yield Violation(name, f"{name} must be C-contiguous, got strides {array.strides}")
 
 

@@ -81,10 +81,10 @@ def check_features(features: DenseFeatures | SparseFeatures) -> None:
     """Checks types, shapes, finiteness and, for CSR, the index structure."""
     if isinstance(features, DenseFeatures):
         num_rows(features)
-        _check_values("x", features.array)
+        check_finite("x", features.array)
     else:
         _check_csr(features)
-        _check_values("x_data", features.data)
+        check_finite("x_data", features.data)
     if features.shape[1] == 0:
         raise GraphError("x must have a column, got none; give a constant column if the nodes have no features")
 
@@ -202,7 +202,12 @@ def _check_array(name: str, array: NDArray[Any], kinds: str, ndim: int, remedy: 
         )
 
 
-def _check_values(name: str, values: NDArray[Any]) -> None:
+def check_finite(name: str, values: NDArray[Any]) -> None:
+    """Checks that `values`, of one or two dimensions, are finite, also as float32.
+
+    Raises:
+        GraphError: A value is not.
+    """
     step = max(1, _PIECE // max(values.shape[-1] if values.ndim == 2 else 1, 1))
     bad = sum(int(np.count_nonzero(~np.isfinite(values[i : i + step]))) for i in range(0, len(values), step))
     if values.dtype not in FLOATS and values.dtype.kind == "f":

@@ -12,7 +12,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.schema import Relation, Schema
-from a3gnn.loader.pyg_attributes import DataAttributes
+from a3gnn.loader.pyg_attributes import DataAttributes, GraphAttributes
 from a3gnn.loader.pyg_source import Source
 from a3gnn.loader.seeds import InputNodes
 from a3gnn.pipeline.pyg_edges import SubgraphType
@@ -205,9 +205,10 @@ def edges_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs
         "input_nodes that are repeated": repeated,
         "sampler": asked.sampler is not None or asked.batch_sampler is not None,
     }
+    given = source.attributes
+    of_edges = given.of_edges if isinstance(given, DataAttributes | GraphAttributes) else []
     if config.sampling_device == "cpu":
-        return source.edges if source.has_edge_ids or any(needs.values()) else None
-    of_edges = source.attributes.of_edges if isinstance(source.attributes, DataAttributes) else []
+        return source.edges if source.has_edge_ids or of_edges or any(needs.values()) else None
     needs["edges that occur more than once"] = len(source.edges.indices) > source.graph.num_edges
     needs[f"attributes of edges ({', '.join(of_edges)})"] = bool(of_edges)
     for name in (name for name, needed in needs.items() if needed):

@@ -44,17 +44,20 @@ class _Column(NamedTuple):
 
 
 class GraphAttributes:
-    """Attributes of an a3gnn graph: its labels as `y`, with the dtypes of `Graph.to_pyg`."""
+    """Attributes of an a3gnn graph: its labels as `y` and its values of edges, with the dtypes of `Graph.to_pyg`."""
 
     def __init__(self, graph: Graph) -> None:
         self._labels = _Column(torch.from_numpy(np.array(graph.labels)), 0)
+        self._of_edges = {name: _Column(array, 0) for name, array in graph.edge_values.items()}
+        self.of_edges = [*self._of_edges]
 
     def __call__(self, n_id: Sequence[Tensor], edges: Sequence[BatchEdges]) -> Data:
-        """Returns a `Data` with edge_index and y."""
+        """Returns a `Data` with edge_index and y, and values of edges that have ids."""
         from torch_geometric.data import Data
 
-        y = self._labels.of(n_id[0])
-        return Data(edge_index=edges[0].edge_index, y=y if y.is_floating_point() else y.long())
+        y, e_id = self._labels.of(n_id[0]), edges[0].e_id
+        values = {} if e_id is None else {name: column.of(e_id) for name, column in self._of_edges.items()}
+        return Data(edge_index=edges[0].edge_index, y=y if y.is_floating_point() else y.long(), **values)
 
 
 class StoreColumns:

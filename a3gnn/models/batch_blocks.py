@@ -28,13 +28,15 @@ def blocks_of(batch: MiniBatch, *, with_degrees: bool, whole: Tensor | None = No
             hop had been sampled in full.
     """
     share = batch.subgraph.share
+    edges = next(iter(batch.edges.values()), None)  # a built-in model reads one
     if share is None:
-        return _blocks(batch.blocks, batch.subgraph, with_degrees, whole)
+        return _blocks(batch.blocks, batch.subgraph, with_degrees, whole, edges)
     of_whole = (share.whole.block(layer) for layer in range(share.whole.num_layers))
     parts = [TorchBlock(torch.from_numpy(b.indptr), torch.from_numpy(b.indices), *b[2:]) for b in of_whole]
     places = torch.from_numpy(share.places).long()
-    own = _blocks(batch.blocks, batch.subgraph, False, None)
-    pairs = zip(own, _blocks(parts, share.whole, with_degrees, whole), strict=True)
+    own = _blocks(batch.blocks, batch.subgraph, False, None, edges)
+    of_whole_edges = next(iter(batch.whole_edges.values()), None)
+    pairs = zip(own, _blocks(parts, share.whole, with_degrees, whole, of_whole_edges), strict=True)
     return [_placed(block, of_all, places[: block.num_src]) for block, of_all in pairs]
 
 
@@ -51,15 +53,20 @@ def input_block(indptr: Tensor, indices: Tensor, num_src: int, *, with_degrees: 
     return LayerBlock(indptr, indices, num_src, slice(0, part.num_dst), _in_degrees(part) if with_degrees else None)
 
 
-def _blocks(parts: list[TorchBlock], subgraph: Subgraph, with_degrees: bool, whole: Tensor | None) -> list[LayerBlock]:
-    blocks = [LayerBlock(part.indptr, part.indices, part.num_src, slice(0, part.num_dst)) for part in parts]
+def _blocks(
+    parts: list[TorchBlock], subgraph: Subgraph, with_degrees: bool, whole: Tensor | None, edges: Tensor | None
+) -> list[LayerBlock]:
+    blocks = []
+    for indptr, indices, num_src, num_dst in parts:
+        values = None if edges is None else edges[: indices.numel()]
+        blocks.append(LayerBlock(indptr, indices, num_src, slice(0, num_dst), edges=values))
     if not with_degrees or not blocks:
         return blocks
-    degrees = _in_degrees(parts[0])
+    degrees = _in_degrees(parts[0]) if edges is None else _weighted(blocks[0])
     if whole is not None:
         last = subgraph.n_id[parts[0].num_dst :]
         degrees[parts[0].num_dst :] = whole[torch.from_numpy(last)].to(degrees.device)
-    return [LayerBlock(b.indptr, b.indices, b.num_src, b.dst, degrees[: b.num_src]) for b in blocks]
+    return [dataclasses.replace(block, in_degrees=degrees[: block.num_src]) for block in blocks]
 
 
 def _placed(block: LayerBlock, whole: LayerBlock, places: Tensor) -> LayerBlock:
@@ -68,6 +75,12 @@ def _placed(block: LayerBlock, whole: LayerBlock, places: Tensor) -> LayerBlock:
     if degrees is not None:
         degrees = degrees.index_select(0, places).to(device)
     return dataclasses.replace(block, in_degrees=degrees, whole=WholeBlock(whole, places.to(device)))
+
+
+def _weighted(block: LayerBlock) -> Tensor:
+    """Returns each source's weighted degree, float32, shape (num_src,): 1 for nodes of the last hop."""
+    degrees = block.weighted_degrees
+    return torch.cat([degrees, degrees.new_ones(block.num_src - block.num_dst)])
 
 
 def _in_degrees(part: TorchBlock) -> Tensor:

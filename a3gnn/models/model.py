@@ -184,8 +184,8 @@ def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> La
 
             return GINLayer(in_channels, out_channels, norm="layer" if task.norm == "layer" else "batch")
         case "gat" | "gatv2" | "transformer":
-            heads = {"heads": task.heads, "concat": not last, "dropout": task.dropout}
-            return _attention(task.model)(in_channels, out_channels, **heads)
+            options = {"heads": task.heads, "concat": not last, "dropout": task.dropout, "edge_dim": task.edge_dim}
+            return _attention(task.model)(in_channels, out_channels, **options)
     raise ConfigError(f"model must be a built-in one, got {task.model}; a3gnn.models.own builds users' models")
 
 

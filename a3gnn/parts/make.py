@@ -144,7 +144,7 @@ def _about(graph: Graph, parts: NDArray[np.int32], num_parts: int, partitioner: 
             "num_nodes": graph.num_nodes,
             "num_edges": graph.num_edges,
             "num_classes": graph.num_classes,
-            "notes": list(graph.notes),
+            "notes": [*graph.notes, *(f"{name} of edges is not in parts" for name in graph.edge_values)],
             "characteristics": graph.characteristics().to_dict(),
         },
     }

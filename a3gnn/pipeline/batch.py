@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -51,6 +51,9 @@ class MiniBatch:
         aggregator: The aggregator already applied to `x`; None for raw features.
         arrival: When the copy to a CUDA device began and ended; None on the host.
         typed: Nodes, edges and features by type, where there are types; `x` is empty then.
+        edges: Values of the sampled edges by name (`EDGE_VALUES`), a row for each of `indices`, float32, on the device
+            of `x`; only those that the model reads.
+        whole_edges: The weights of the whole mini-batch's edges, on the host, if this is a share.
     """
 
     epoch: int
@@ -65,6 +68,8 @@ class MiniBatch:
     aggregator: Aggregator | None = None
     arrival: Arrival | None = None
     typed: TypedRows | None = None
+    edges: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    whole_edges: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     @property
     def num_seeds(self) -> int:
@@ -79,13 +84,14 @@ class MiniBatch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the features, the labels and the structure."""
-        return sum(int(tensor.nbytes) for tensor in (*dense_parts(self.x), self.y)) + self.subgraph.nbytes
+        """Bytes of the features, the labels, the structure and the edges' values."""
+        tensors = (*dense_parts(self.x), self.y, *self.edges.values())
+        return sum(int(tensor.nbytes) for tensor in tensors) + self.subgraph.nbytes
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """The dense tensors of features, labels and structure; sparse features consist of three."""
-        return (*dense_parts(self.x), self.y, self.indptr, self.indices)
+        """The dense tensors of features, labels, structure and edges' values; sparse features consist of three."""
+        return (*dense_parts(self.x), self.y, self.indptr, self.indices, *self.edges.values())
 
     @property
     def blocks(self) -> list[TorchBlock]:
@@ -102,12 +108,14 @@ class MiniBatch:
         """Returns the mini-batch with its dense tensors on the host page-locked, for copies that don't block."""
         names = [name for name in _TENSORS if getattr(self, name).device.type == "cpu"]
         dense = [name for name in names if not getattr(self, name).is_sparse_csr]
-        return dataclasses.replace(self, **{name: getattr(self, name).pin_memory() for name in dense})
+        edges = {name: one if one.is_cuda else one.pin_memory() for name, one in self.edges.items()}
+        return dataclasses.replace(self, **{name: getattr(self, name).pin_memory() for name in dense}, edges=edges)
 
     def to(self, device: str | torch.device, non_blocking: bool = False) -> MiniBatch:
         """Returns the mini-batch with its tensors on `device`; shares the tensors that already are on it."""
         moved = {name: getattr(self, name).to(device, non_blocking=non_blocking) for name in _TENSORS}
-        return dataclasses.replace(self, **moved)
+        edges = {name: one.to(device, non_blocking=non_blocking) for name, one in self.edges.items()}
+        return dataclasses.replace(self, **moved, edges=edges)
 
 
 class Arrival(NamedTuple):

@@ -231,7 +231,7 @@ def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:
     reach occurs several times.
 
     Args:
-        parts: At least one, all with the same number of hops, and without edge ids.
+        parts: At least one, all with the same number of hops; all with edge ids or all without.
     """
     sizes = np.array([part.hop_sizes for part in parts])  # (n_parts, n_hops + 1)
     found = np.diff(sizes, axis=1, prepend=0)
@@ -250,10 +250,13 @@ def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:
     indptr = np.zeros(len(degrees) + 1, dtype=np.int32)
     np.cumsum(degrees, out=indptr[1:])
     indices = np.empty(indptr[-1], dtype=np.int32)
+    e_id = None if parts[0].e_id is None else np.empty(indptr[-1], dtype=np.int64)
     for part, place, row in zip(parts, places, rows, strict=True):
         edges = np.repeat(indptr[row] - part.indptr[:-1], np.diff(part.indptr)) + np.arange(part.num_edges)
         indices[edges] = place[part.indices]
-    return Subgraph(n_id, indptr, indices, tuple(sizes.sum(axis=0).tolist()))
+        if e_id is not None:
+            e_id[edges] = part.e_id
+    return Subgraph(n_id, indptr, indices, tuple(sizes.sum(axis=0).tolist()), e_id)
 
 
 def prefetched(

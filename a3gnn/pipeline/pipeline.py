@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from time import perf_counter
@@ -73,6 +73,7 @@ class PipelineOptions:
         shares: Which share of each mini-batch to return, or how to divide each (`device` is then ignored). None returns
             whole mini-batches.
         deferred: Whether mini-batches come without features and labels, which `Pipeline.read` adds.
+        edge_values: Values of the graph's edges by name (`EDGE_VALUES`), which mini-batches then contain.
     """
 
     seed: int
@@ -91,6 +92,7 @@ class PipelineOptions:
     last: bool = False
     shares: Shares | Dividing | None = None
     deferred: bool = False
+    edge_values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
 
 class Pipeline:
@@ -161,7 +163,7 @@ class Pipeline:
         width = input_width(None if tabled else aggregator, self.store.num_features)
         buffers = BufferPool(width, spare=most_held(config, shares), dtype=options.dtype) if on_host else None
         sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
-        reading = not options.reuse_buffers, aggregator, tabled, options.dtype
+        reading = not options.reuse_buffers, aggregator, tabled, options.dtype, options.edge_values
         made = sampler, self.store, graph.labels, device, None if options.deferred else buffers, *reading
         kind = DeferredStages if options.deferred else Stages
         self._stages = DividedStages(*made, dividing=shares) if isinstance(shares, Dividing) else kind(*made)
@@ -305,8 +307,15 @@ class Pipeline:
                 )
             warm_up()
             return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
-        if edges is None:
+        if options.edge_values and config.sampling_device == "cuda":
+            raise UsageError(
+                f"sampling_device must be cpu for a model that reads {' and '.join(options.edge_values)}, got cuda, "
+                "which samples without the places of edges"
+            )
+        if edges is None and not options.edge_values:
             edges = Edges(*adjacency)
+        elif edges is None:
+            edges = graph.placed_edges if parts is None else graph.placed_edges.within(parts)
         elif parts is not None:
             edges = edges.within(parts)
         store = self._open_store(graph)

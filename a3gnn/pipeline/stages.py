@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -46,6 +47,7 @@ class Stages:
         aggregator: Aggregates the features for the input layer; None reads them unchanged.
         tabled: Whether the store's rows are already aggregated.
         dtype: Type of dense features, float32 or bfloat16; the same as in `buffers`.
+        edge_values: Values of all edges by name, which mini-batches contain by `Subgraph.e_id`.
     """
 
     sampler: AnySampler
@@ -57,6 +59,7 @@ class Stages:
     aggregator: Aggregator | None
     tabled: bool
     dtype: torch.dtype
+    edge_values: Mapping[str, NDArray[np.float32]]
     _fused: Aggregator | None = field(init=False)
     _upload: Upload | None = field(init=False)
 
@@ -106,19 +109,31 @@ class Stages:
         typed: TypedRows | None = None,
     ) -> MiniBatch:
         """Returns the mini-batch of `sampled`, on the host, with these features and labels."""
+        subgraph = sampled.subgraph
+        share = subgraph.share
         return MiniBatch(
             epoch=sampled.epoch,
             index=sampled.index,
-            subgraph=sampled.subgraph,
+            subgraph=subgraph,
             x=x,
             y=y,
-            indptr=torch.from_numpy(sampled.subgraph.indptr),
-            indices=torch.from_numpy(sampled.subgraph.indices),
+            indptr=torch.from_numpy(subgraph.indptr),
+            indices=torch.from_numpy(subgraph.indices),
             hits=hits,
             seconds=seconds,
             aggregator=self.aggregator,
             typed=typed,
+            edges=self._values(subgraph),
+            whole_edges={} if share is None else self._values(share.whole, weights=True),
         )
+
+    def _values(self, subgraph: Subgraph, *, weights: bool = False) -> dict[str, torch.Tensor]:
+        """Returns the values of the edges of `subgraph`, by name; `weights` leaves out attributes."""
+        if not self.edge_values:
+            return {}
+        assert subgraph.e_id is not None, "a sampler of edges with ids"
+        read = {name: array for name, array in self.edge_values.items() if array.ndim == 1 or not weights}
+        return {name: torch.from_numpy(array[subgraph.e_id]) for name, array in read.items()}
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
         """Samples and gathers the mini-batch `planned`."""

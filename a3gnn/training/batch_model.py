@@ -51,6 +51,11 @@ class BatchModel(nn.Module):
     def __init__(self, task: Task, in_channels: int, out_channels: int, *, dtype: torch.dtype = torch.float32) -> None:
         if task.is_own:
             raise ConfigError(f"model must be a built-in one, got {task.model}; your own model is already a module")
+        if task.edge_dim:
+            raise ConfigError(
+                f"edge_dim must be 0, because mini-batches of Loader.minibatches have no values of edges, got "
+                f"{task.edge_dim}; use task = dataclasses.replace(task, edge_dim=0)"
+            )
         super().__init__()
         self.model = build_model(task, in_channels, out_channels)
         self._in_channels, self._seed, self._dtype = in_channels, task.seed, dtype

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.config import TrainConfig
-from a3gnn.evaluation.evaluate import Evaluator
+from a3gnn.evaluation.evaluate import Evaluator, edges_of
 from a3gnn.evaluation.inference import Scratch
 from a3gnn.evaluation.input_table import input_table
 from a3gnn.graphs.graph import Graph
@@ -50,7 +50,7 @@ class BuiltIn:
     Raises:
         ConfigError: `input_aggregation` is full, and the model has no table for it or the table is too large; or the
             loss does not fit the labels.
-        GraphError: The table is damaged, or can't be written.
+        GraphError: The table is damaged, or can't be written; or the graph lacks values of edges that the task reads.
     """
 
     evaluation = "all in-neighbors, layer by layer"
@@ -71,7 +71,9 @@ class BuiltIn:
         self._loss = loss_of(graph, task, device)
         self.model = self.fresh_model()
         self.evaluated = self.model
-        self.aggregator = self.model.aggregator
+        edges_of(graph, task)  # raises an error now if the graph lacks what the model reads
+        self.edge_values = task.edge_values
+        self.aggregator = None if self.edge_values else self.model.aggregator
         full = config.input_aggregation == "full"
         self.table = input_table(graph, self.model, task, config, on_chunk) if full else None
         self.rows = None if self.table is None else self.table.rows

@@ -57,7 +57,8 @@ class KernelSet:
         features = graph.characteristics()
         if task.is_own:  # the sampler's and the store's kernels are among those of these models
             tabled = task.aggregates is not None and (config is None or config.input_aggregation == "full")
-            task = Task(model=task.table_model if tabled else "gat", fanouts=task.fanouts)
+            values = int(bool(task.edge_values) and not tabled)
+            task = Task(model=task.table_model if tabled else "gat", fanouts=task.fanouts, edge_dim=values)
         return cls(
             _small_task(task),
             features.sparse_features,
@@ -175,6 +176,8 @@ def _layers(task: Task) -> Iterator[str]:
         yield "residual connections"
     if not task.dropout:
         yield "no dropout"
+    if task.edge_dim:
+        yield str(task.edge_value)
 
 
 def _knobs(config: TrainConfig) -> str:
@@ -196,6 +199,7 @@ def _small_task(task: Task) -> Task:
         heads=2,
         norm=task.norm,
         residual=task.residual,
+        edge_dim=min(task.edge_dim, 1),  # the number of columns changes no kernel
     )
 
 

@@ -23,7 +23,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.process.child import die_with_parent
 from a3gnn.process.fork_server import COMPILED
 from a3gnn.storage.workplace import Workplace
-from a3gnn.task import ATTENTION, Task
+from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet
 
 _DENSE = "synthetic:nodes=400,degree=8,classes=4,features=32"
@@ -89,6 +89,9 @@ def compile_kernels(wanted: KernelSet, folder: Path) -> None:
 
 def _graph(wanted: KernelSet) -> Graph:
     graph = Graph.load(_SPARSE if wanted.sparse else _DENSE)
+    if wanted.task is not None and wanted.task.edge_dim:
+        weights = np.ones(graph.num_edges, dtype=np.float32)
+        graph = dataclasses.replace(graph, edge_attr=weights[:, None], edge_weight=weights)
     if not wanted.halves:
         return graph
     features = graph.features
@@ -123,7 +126,7 @@ def _tried(wanted: KernelSet) -> list[TrainConfig]:
 def _runs(config: TrainConfig, wanted: KernelSet) -> bool:
     """Returns whether the model supports the `input_aggregation` of `config`, and the features its cache policy."""
     assert wanted.task is not None
-    has_layer = wanted.task.model not in ATTENTION or config.input_aggregation == "sampled"
+    has_layer = wanted.task.aggregates is not None or config.input_aggregation == "sampled"
     return has_layer and not (wanted.sparse and config.cache_policy in DYNAMIC_POLICIES)
 
 

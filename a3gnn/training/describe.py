@@ -22,7 +22,7 @@ from a3gnn.models.input_rows import InputRows
 from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, Inputs, squared
 from a3gnn.models.own.sources import Sources
-from a3gnn.models.own.user_model import UserModel
+from a3gnn.models.own.user_model import UserModel, ValuedEdges
 from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import Aggregates, OwnCost, OwnModel, Task
 from a3gnn.training.own_loop import accelerated
@@ -51,10 +51,11 @@ def described(task: Task, graph: Graph) -> Task:
         return task
     factory, imported = Factory.of(task.model), set(sys.modules)
     module = factory.build(graph.in_channels, graph.num_classes, task.seed, **task.factory_options)
-    model = UserModel.of(factory.name, module, graph.target_type)
-    sampler = Sampler(graph.edges, task.fanouts, seed=task.seed)
+    model = UserModel.of(factory.name, module, graph.target_type).on(graph.edge_values)
+    edges = graph.placed_edges if model.edge_values else graph.edges
+    sampler = Sampler(edges, task.fanouts, seed=task.seed)
     subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
-    inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"))
+    inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"), model.edge_values)
     try:
         with torch.random.fork_rng(devices=[]):
             cost = counted(model, inputs, extent, subgraph.num_seeds, graph.num_classes)
@@ -66,11 +67,14 @@ def described(task: Task, graph: Graph) -> Task:
         raise
     except Exception as error:
         trace = "".join(traceback.format_exception(error)).rstrip()
-        raise ModelError(f"{factory.name}: calling forward(x, {model.takes}) raised an exception:\n{trace}") from error
+        call = ", ".join(("x", model.takes, *model.edge_values))
+        raise ModelError(f"{factory.name}: calling forward({call}) raised an exception:\n{trace}") from error
     sources = Sources.of(factory.module)
     sources.check(imported)
     native = sum(layer.reason is None for layer in found)
-    own = OwnModel(sources.hash, model.shapes, model.takes, aggregates, cost, native=native)
+    own = OwnModel(
+        sources.hash, model.shapes, model.takes, aggregates, cost, native=native, edge_values=model.edge_values
+    )
     return dataclasses.replace(task, own=own)
 
 
@@ -93,8 +97,9 @@ def _table(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> Aggreg
     if model.takes == "adjs" or model.target:
         return model.aggregates
     nodes, features = inputs.x.shape
+    edges = inputs.structure.edge_index if isinstance(inputs.structure, ValuedEdges) else inputs.structure
     for aggregator in AGGREGATORS:
-        rows = InputRows.of(torch.zeros(nodes, input_width(aggregator, features)), aggregator, inputs.structure)
+        rows = InputRows.of(torch.zeros(nodes, input_width(aggregator, features)), aggregator, edges)
         with suppress(UsageError):
             model.outputs(rows, inputs.structure, seeds, classes)
             return aggregator
@@ -167,6 +172,8 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _edges(structure: Any) -> int:
+    if isinstance(structure, ValuedEdges):
+        return _edges(structure.edge_index)
     if isinstance(structure, dict):
         return sum(map(_edges, structure.values()))
     if isinstance(structure, Tensor):
@@ -176,6 +183,9 @@ def _edges(structure: Any) -> int:
 
 def _halved(structure: Any) -> Any:
     """Returns `structure` with only the first half of the edges, by target."""
+    if isinstance(structure, ValuedEdges):
+        half = _halved(structure.edge_index)
+        return ValuedEdges(half, {name: one[: half.shape[1]] for name, one in structure.values.items()})
     if isinstance(structure, dict):
         return {relation: _halved(one) for relation, one in structure.items()}
     if isinstance(structure, Tensor):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ModelError, UsageError
+from a3gnn.evaluation.choose_metric import notify_edges
 from a3gnn.evaluation.own_evaluator import EvaluationPlans
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import option
@@ -74,7 +75,9 @@ def examined(
         raise ModelError(_why_not_examined(task.model, timeout_s, ended))
     if "error" in found:
         raise (UsageError if found["usage"] else ModelError)(found["error"])
-    return Task.from_dict(found["task"])
+    task = Task.from_dict(found["task"])
+    notify_edges(task, graph, notify)
+    return task
 
 
 def examine(argument: dict[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,10 @@ class Learner(Protocol):
         """The type of mini-batches' dense `x`."""
 
     @property
+    def edge_values(self) -> tuple[str, ...]:
+        """The names of the graph's values of edges that the model reads."""
+
+    @property
     def evaluation(self) -> str:
         """Which neighbors the evaluation uses, as text for people."""
 

@@ -71,7 +71,7 @@ class Own:
         self._budget = budget_bytes(None) if evaluation_bytes is None else evaluation_bytes
         self._factory = Factory.of(task.model)
         self._imported = set(sys.modules)
-        self._own = UserModel.of(self._factory.name, self._built(), graph.target_type)
+        self._own = UserModel.of(self._factory.name, self._built(), graph.target_type).on(graph.edge_values)
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
         accelerated(self._own)
@@ -89,6 +89,7 @@ class Own:
         self.dtype = table.dtype
         self.aggregator, self.rows, self._degrees = table.aggregator, table.rows, table.degrees
         self._rates: list[float] = []
+        self.edge_values = task.edge_values
 
     @property
     def evaluation(self) -> str:
@@ -237,8 +238,8 @@ def _checked(task: Task, model: UserModel, sources: Sources) -> OwnModel:
             f"the task's own must describe the model to train {task.model}, got None; call described(task, graph)"
         )
     declared = model.aggregates if known.takes == "adjs" else known.aggregates
-    found = (sources.hash, model.shapes, model.takes, declared)
-    if found != (known.sources, known.shapes, known.takes, known.aggregates):
+    found = (sources.hash, model.shapes, model.takes, declared, model.edge_values)
+    if found != (known.sources, known.shapes, known.takes, known.aggregates, known.edge_values):
         raise ModelError(
             f"{task.model} must not change during a run, but its files, packages or parameters have changed. In a "
             "notebook, its module may be older than the file. Start again"

@@ -43,6 +43,8 @@ def pyg_module(task: Task, in_channels: int, out_channels: int) -> nn.Module:
     }
     make, options = by_model[task.model]
     norm = "batch" if task.model == "gin" and task.norm == "none" else task.norm
+    if task.edge_dim and task.edge_value == "edge_attr":
+        options["edge_dim"] = task.edge_dim
     if norm != "none":
         options["norm"], options["norm_kwargs"] = PYG_NORMS[norm]
     module: nn.Module = make(

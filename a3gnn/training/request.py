@@ -13,7 +13,7 @@ import torch
 from a3gnn import units
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.evaluation.choose_metric import with_metric
+from a3gnn.evaluation.choose_metric import notify_edges, with_metric
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware, MachineProfile
@@ -114,6 +114,7 @@ class TrainRequest:
         line = f"building {self.task.model} and calling it on a mini-batch takes long; Ctrl-C stops it"
         with waiting(notify, line):
             task = described(self.task, self.graph)
+        notify_edges(task, self.graph, notify)
         before = None if self.tuned is None else self.tuned.setting.task
         if before is not None and before.model == task.model and not task.is_same_model(before):
             notify(

@@ -136,6 +136,7 @@ class Trainer:
                 table=learner.rows,
                 dtype=learner.dtype,
                 shares=None if member is None else member.shares,
+                edge_values={name: graph.edge_values[name] for name in learner.edge_values},
             )
         )
         self.batches_per_epoch = self._pipeline.num_batches

@@ -101,7 +101,7 @@ def test_of_a_file_x_and_edge_index_are_read_alone(suffix, trained, small_folder
         Graph.load(path)
     lines: list[str] = []
     torch.testing.assert_close(predict(folder, path, notify=lines.append), predict(folder, small_folder_graph))
-    weighted = "ignored arrays: edge_weight; edges have no weights or attributes here"
+    weighted = "edge_weight of the graph's edges is not read by sage"
     assert lines == ([weighted] if suffix == "npz" else [])
     if suffix == "pt":
         torch.save(Data(edge_index=data.edge_index, num_nodes=data.num_nodes), path)

@@ -159,7 +159,7 @@ def test_a_graph_to_predict_on_is_found_in_the_home_folder_and_behind_a_split(
 
 def test_arrays_that_are_not_used_are_said(arrays: Arrays, npz: Callable[..., Path]) -> None:
     path = npz(arrays, edge_weight=np.ones(7), names=np.array(list("abcdef")))
-    assert "ignored arrays: edge_weight, names; edges have no weights or attributes here" in Graph.load(path).notes
+    assert "ignored arrays: names; of edges, edge_attr and edge_weight are read" in Graph.load(path).notes
 
 
 def test_ids_in_a_file_are_taken_for_masks(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:

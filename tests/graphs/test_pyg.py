@@ -203,8 +203,11 @@ def test_integers_are_classes(data: Data, dtype: torch.dtype, shape: tuple[int, 
 @pytest.mark.parametrize(
     ("attributes", "names"),
     [
-        ({"edge_weight": torch.ones(12)}, "edge_weight is"),
-        ({"edge_attr": torch.ones(12, 3), "edge_type": torch.zeros(12, dtype=torch.int64)}, "edge_attr, edge_type are"),
+        ({"edge_time": torch.ones(12)}, "edge_time is"),
+        (
+            {"edge_attr": torch.ones(12, 3, 2), "edge_type": torch.zeros(12, dtype=torch.int64)},
+            "edge_attr, edge_type are",
+        ),
     ],
 )
 def test_attributes_of_edges_are_not_left_out_without_a_word(
@@ -212,11 +215,9 @@ def test_attributes_of_edges_are_not_left_out_without_a_word(
 ) -> None:
     for name, value in attributes.items():
         data[name] = value
-    with pytest.warns(UserWarning, match=f"pyg: {names} not used: edges have neither weights nor"):
+    with pytest.warns(UserWarning, match=f"pyg: {names} not used: of edges, a3gnn reads"):
         graph = Graph.from_pyg(_with_masks(data))
-    assert graph.notes == (
-        f"{names} not used: edges have neither weights nor other attributes in a3gnn's mini-batches",
-    )
+    assert graph.notes == (f"{names} not used: of edges, a3gnn reads numbers in edge_attr and edge_weight",)
     torch.save(data, tmp_path / "weighted.pt")
     assert Graph.load(tmp_path / "weighted.pt").notes == graph.notes
     assert Graph.load(tmp_path / "weighted.pt").on_disk().notes == graph.notes

@@ -48,6 +48,7 @@ print(json.dumps([compilations.happened, lines]))
 TUNE = """
 import dataclasses, json, sys
 from pathlib import Path
+import numpy as np
 from numba.core.dispatcher import Dispatcher
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import MachineProfile
@@ -65,7 +66,11 @@ def known():
     return {(kernel.py_func.__module__, kernel.__name__, str(sig)) for kernel in kernels for sig in kernel.signatures}
 
 folder, spec, model, count = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
-graph, task = Graph.load(spec).save(folder / "graph"), Task(model=model, hidden_channels=32, fanouts=(5, 5))
+graph, task = Graph.load(spec), Task(model=model, hidden_channels=32, fanouts=(5, 5), edge_dim=int(sys.argv[5]))
+if task.edge_dim:
+    values = np.random.default_rng(0).random((graph.num_edges, task.edge_dim), dtype=np.float32)
+    graph = dataclasses.replace(graph, edge_attr=values, edge_weight=values[:, 0].copy())
+graph = graph.save(folder / "graph")
 fast_in_bfloat16 = MachineProfile(1e8, 1e10, 1e9, 1e10, 1e10, 0.8, 1e-3, 150 << 20, bf16_gemm_flops_per_s=1e11)
 space = SearchSpace.of(Setting(task, graph.characteristics(), host_with(fast_in_bfloat16)))
 compile_kernels(KernelSet.of(graph, task), folder / "tiny")
@@ -115,17 +120,22 @@ def test_a_training_on_a_new_machine_compiles_nothing_itself(tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "features"),
+    ("model", "features", "edge_dim"),
     [
-        ("sage", "features=24"),  # a kernel that another model lacks would only be compiled later
-        pytest.param("gin", "features=24", marks=pytest.mark.weekly),
-        pytest.param("gcn", "features=100,density=0.1", marks=pytest.mark.weekly),
-        pytest.param("gat", "features=24", marks=pytest.mark.weekly),
+        ("sage", "features=24", 0),  # a kernel that another model lacks would only be compiled later
+        pytest.param("gin", "features=24", 0, marks=pytest.mark.weekly),
+        pytest.param("gcn", "features=100,density=0.1", 0, marks=pytest.mark.weekly),
+        pytest.param("gat", "features=24", 0, marks=pytest.mark.weekly),
+        pytest.param("gatv2", "features=24", 3, marks=pytest.mark.weekly),
+        pytest.param("gcn", "features=24", 1, marks=pytest.mark.weekly),
     ],
 )
-def test_a_tune_needs_no_other_kernels_than_were_compiled_for_it(tmp_path: Path, model: str, features: str) -> None:
+def test_a_tune_needs_no_other_kernels_than_were_compiled_for_it(
+    tmp_path: Path, model: str, features: str, edge_dim: int
+) -> None:
     (tmp_path / "tiny").mkdir()
-    kernels, further = run(TUNE, None, tmp_path, f"synthetic:nodes=1500,degree=8,classes=4,{features}", model, 60)
+    spec = f"synthetic:nodes=1500,degree=8,classes=4,{features}"
+    kernels, further = run(TUNE, None, tmp_path, spec, model, 60, edge_dim)
     assert kernels > 30
     assert further == []
 

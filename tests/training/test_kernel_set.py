@@ -56,6 +56,15 @@ def test_so_are_model_layers_and_features(tiny_folder_graph: Graph, sparse_graph
         assert KernelSet.of(tiny_folder_graph, dataclasses.replace(TASK, **change)) != known
 
 
+def test_values_of_edges_have_kernels_of_their_own_whatever_their_number(tiny_folder_graph: Graph) -> None:
+    plain, one, three = (
+        KernelSet.of(tiny_folder_graph, Task(model="gat", heads=2, edge_dim=columns)) for columns in (0, 1, 3)
+    )
+    assert plain != one == three
+    assert one.describe() != plain.describe()
+    assert KernelSet.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+
+
 @pytest.mark.parametrize("config", [None, CACHED])
 def test_a_set_survives_json(tiny_folder_graph: Graph, config: TrainConfig | None) -> None:
     for known in (KernelSet(), KernelSet.of(tiny_folder_graph, TASK, config)):

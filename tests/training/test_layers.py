@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -81,6 +83,54 @@ def test_outputs_and_gradients_equal_pyg(model, num_src, widths, device, make_bl
     theirs_by = torch.autograd.grad(theirs, [x, *(conv.get_parameter(name) for name in names)], cotangent)
     for one, other in zip(ours_by, theirs_by, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+ATTENTION = {
+    "gat": (GATLayer, GATConv),
+    "gatv2": (GATv2Layer, GATv2Conv),
+    "transformer": (TransformerLayer, TransformerConv),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("concat", [True, False], ids=["side by side", "averaged"])
+@pytest.mark.parametrize("num_src", [8, 30], ids=["full", "bipartite"])
+@pytest.mark.parametrize("model", [*ATTENTION, "gcn"])
+def test_with_values_of_edges_they_equal_pyg(model, num_src, concat, device, make_block):
+    torch.manual_seed(0)
+    for seed in range(3):
+        block = on(make_block(8, num_src, seed=seed), device)
+        assert block.self_loops.any()
+        assert (block.indptr.diff() == 0).any()
+        if model == "gcn":
+            layer, conv = GCNLayer(6, 10 if concat else 4), GCNConv(6, 10 if concat else 4)
+            edges = torch.rand(block.num_edges)
+            edges[::9] = 0
+            edges[block.rows == 1] = 0  # it has a self loop, so its degree is 0
+            block = dataclasses.replace(block, edges=edges.to(device))
+            degrees = torch.cat([block.weighted_degrees, torch.ones(num_src - 8, device=device)])
+            block = dataclasses.replace(block, in_degrees=degrees)
+        else:
+            ours, theirs = ATTENTION[model]
+            layer = ours(6, 8, heads=2, concat=concat, dropout=0.0, edge_dim=3)
+            conv = theirs(6, 4 if concat else 8, heads=2, concat=concat, edge_dim=3)
+            block = dataclasses.replace(block, edges=torch.randn(block.num_edges, 3).to(device))
+        conv.load_state_dict(layer.state_dict())
+        layer, conv = layer.to(device).eval(), conv.to(device).eval()
+        x = torch.randn(num_src, 6, device=device, requires_grad=True)
+        ours, theirs = layer(block, x), conv(x, edges_of(block), block.edges)[: block.num_dst]
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        in_two = layer.update(block, layer.sources(x, True), block.destinations(x), True)
+        torch.testing.assert_close(in_two, ours, rtol=1e-4, atol=1e-5)
+        whole = layer.complete(block, layer.linear_part(block, x))
+        torch.testing.assert_close(whole, ours, rtol=1e-4, atol=1e-5)
+        cotangent = torch.randn_like(ours)
+        names = [name for name, _ in layer.named_parameters()]
+        assert ("lin_edge.weight" in names) == (model != "gcn")
+        ours_by = torch.autograd.grad(ours, [x, *layer.parameters()], cotangent)
+        theirs_by = torch.autograd.grad(theirs, [x, *(conv.get_parameter(name) for name in names)], cotangent)
+        for one, other in zip(ours_by, theirs_by, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("num_src", [8, 30], ids=["full", "bipartite"])

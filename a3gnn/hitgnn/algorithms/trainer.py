@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError
 from a3gnn.features.store import FeatureStore
 from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.graph import Graph
@@ -120,6 +121,11 @@ class RankTrainer(Trainer):
         device: str = "cpu",
     ) -> None:
         assert member.ranks is not None, "ranks train by algorithms"
+        if task.edge_dim:
+            raise ConfigError(
+                f"an algorithm exchanges no values of edges, so {task.model} can't read {task.edge_value} with one; "
+                f"delete {task.edge_value} from the graph, or train without an algorithm"
+            )
         self._iterations, self._features, self._ranks = iterations, features, member.ranks
         self._loss_weight = loss_weight(graph, task)
         super().__init__(graph, config, task, options, device=device, member=member)

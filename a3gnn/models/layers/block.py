@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from a3gnn.errors import UsageError
 from a3gnn.features.tensors import csr
 from a3gnn.kernels.edges import by_source
 from a3gnn.kernels.sums import Csr
@@ -39,8 +40,10 @@ class LayerBlock:
         num_src: Number of sources.
         dst: The destinations' positions among the sources: a slice, or int64 of shape (num_dst,).
         in_degrees: Each source's in-degree in the whole (sampled) graph, without self loops, float32,
-            shape (num_src,); only GCN reads it.
+            shape (num_src,); only GCN reads it. With weights it is the sum of `weighted_degrees`.
         whole: The whole mini-batch's block, if this is a share's; None otherwise.
+        edges: Values of the edges that the layer reads, float32: weights for GCN, shape (num_edges,), or attributes for
+            attention, shape (num_edges, columns). None without any.
     """
 
     indptr: Tensor
@@ -49,6 +52,7 @@ class LayerBlock:
     dst: slice | Tensor
     in_degrees: Tensor | None = None
     whole: WholeBlock | None = None
+    edges: Tensor | None = None
 
     @property
     def num_dst(self) -> int:
@@ -92,30 +96,69 @@ class LayerBlock:
 
     @cached_property
     def looped(self) -> LayerBlock:
-        """The block with exactly one self loop per destination, which comes first."""
-        indptr, indices, rows = self.indptr, self.indices, self.rows
+        """The block with exactly one self loop per destination, which comes first.
+
+        Its attributes are the mean of the destination's other edges, or zeros without any, as in PyG.
+        """
+        indptr, indices, rows, edges = self.indptr, self.indices, self.rows, self.edges
         if bool(self.self_loops.any()):
             rows, indices = rows[~self.self_loops], indices[~self.self_loops]
+            edges = None if edges is None else edges[~self.self_loops]
             counts = torch.bincount(rows, minlength=self.num_dst)
             indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
         wider = indptr + torch.arange(self.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
         looped = indices.new_empty(indices.numel() + self.num_dst)
         looped.scatter_(0, wider[:-1].long(), self.dst_ids.to(indices.dtype))
-        looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
+        places = torch.arange(indices.numel(), device=indices.device) + rows + 1
+        looped.scatter_(0, places, indices)
+        if edges is not None:
+            means = edges.new_zeros(self.num_dst, edges.shape[1]).index_add_(0, rows, edges)
+            means /= (indptr.diff().clamp(min=1)).unsqueeze(1)
+            of_edges = edges.new_empty(looped.numel(), edges.shape[1])
+            edges = of_edges.index_copy_(0, wider[:-1].long(), means).index_copy_(0, places, edges)
         whole = None if self.whole is None else WholeBlock(self.whole.block.looped, self.whole.places)
-        return LayerBlock(wider, looped, self.num_src, self.dst, whole=whole)
+        return LayerBlock(wider, looped, self.num_src, self.dst, whole=whole, edges=edges)
+
+    def attributes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the edges' attributes, in the dtype of `weight`, and `weight`, which maps them.
+
+        Raises:
+            UsageError: There are none.
+        """
+        if self.edges is None:
+            raise UsageError(f"a model with edge_dim {weight.shape[1]} needs edge_attr, got mini-batches without it")
+        return self.edges.to(weight.dtype), weight
+
+    @cached_property
+    def loop_weights(self) -> Tensor:
+        """The weight of each destination's self loop, 1 if it has none, float32, shape (num_dst,)."""
+        assert self.edges is not None
+        loops = self.edges.new_ones(self.num_dst)
+        loops[self.rows[self.self_loops]] = self.edges[self.self_loops]
+        return loops
+
+    @property
+    def weighted_degrees(self) -> Tensor:
+        """The sum of the weights of each destination's edges and its self loop, float32, shape (num_dst,)."""
+        assert self.edges is not None
+        others = self.edges.masked_fill(self.self_loops, 0.0)
+        return torch.zeros_like(self.loop_weights).index_add_(0, self.rows, others) + self.loop_weights
 
     @cached_property
     def symmetric_weights(self) -> tuple[Tensor, Tensor]:
         """GCN's factors of edges and of destinations' own rows, float32, shapes (num_edges,) and (num_dst,).
 
-        They are 1 / sqrt(d_source d_destination), where d counts the node itself. An edge from a node to itself has
-        weight 0, because the own row represents it.
+        They are w / sqrt(d_source d_destination), where d counts the node itself and w is the edge's weight, by default
+        1. An edge from a node to itself has weight 0, because the own row represents it. A node of degree 0 has zeros.
         """
         assert self.in_degrees is not None
         scale = (self.in_degrees + 1).rsqrt()
+        if self.edges is not None:
+            scale = self.in_degrees.rsqrt().masked_fill_(self.in_degrees == 0, 0.0)
         own = scale.index_select(0, self.dst_ids)
         weights = scale.index_select(0, self.indices) * own.index_select(0, self.rows)
+        if self.edges is not None:
+            weights, own = weights * self.edges, own * self.loop_weights.sqrt()
         return weights.masked_fill_(self.self_loops, 0.0), own.square()
 
     @cached_property

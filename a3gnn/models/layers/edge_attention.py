@@ -1,7 +1,7 @@
 """`EdgeAttention`: attention whose scores depend jointly on the mapped rows of both ends of an edge.
 
 Its layers are GATv2 (Brody et al., 2022) as PyG's `GATv2Conv`, and the graph transformer (Shi et al., 2021, section
-3.1, without edge features) as `TransformerConv`.
+3.1) as `TransformerConv`. With `edge_dim`, both read the attributes of edges.
 """
 
 from __future__ import annotations
@@ -40,16 +40,22 @@ class EdgeAttention(Layer):
         heads: Number of heads.
         width: Columns of each head.
         edge_rows: Mapped rows that the scores gather or compute per edge.
+        edge_dim: Columns of the edges' attributes; 0 without any.
     """
 
     edge_rows: int
+    lin_edge: Any  # PyG's Linear has no types
 
-    def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float, edge_dim: int = 0
+    ) -> None:
         super().__init__(in_channels, out_channels)
         self.heads = heads
         self.width = out_channels // heads if concat else out_channels
         self.concat = concat
         self.dropout = dropout
+        self.edge_dim = edge_dim
+        self.edge_rows += bool(edge_dim)
         self.edge_bytes = 64 + 40 * heads + 4 * self.edge_rows * heads * self.width
 
     def maps_first(self, work: LayerShapes) -> bool:
@@ -117,6 +123,10 @@ class EdgeAttention(Layer):
             attention: Dropout of the attention.
         """
 
+    def _of_edges(self, block: LayerBlock) -> Tensor | None:
+        """Returns the mapped attributes of the edges by head, shape (num_edges, heads, width); None without any."""
+        return self._by_head(functional.linear(*block.attributes(self.lin_edge.weight))) if self.edge_dim else None
+
     def _by_head(self, rows: Tensor) -> Tensor:
         """Returns mapped rows by head, shape (n_rows, heads or more, width)."""
         return at_least_single(rows).view(len(rows), rows.shape[1] // self.width, self.width)
@@ -129,18 +139,22 @@ class EdgeAttention(Layer):
 class GATv2Layer(EdgeAttention):
     """Sums `W_l x` of the in-neighbors and the node itself by the softmax of `a . LeakyReLU(W_l source + W_r self)`.
 
-    A self loop of the graph counts once.
+    A self loop of the graph counts once. Mapped attributes of edges add to the sum before LeakyReLU.
     """
 
     edge_rows = 2
 
-    def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
-        super().__init__(in_channels, out_channels, heads=heads, concat=concat, dropout=dropout)
+    def __init__(
+        self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float, edge_dim: int = 0
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads=heads, concat=concat, dropout=dropout, edge_dim=edge_dim)
         self.lin_l = Linear(in_channels, heads * self.width, weight_initializer="glorot")
         self.lin_r = Linear(in_channels, heads * self.width, weight_initializer="glorot")
         self.att = nn.Parameter(torch.empty(1, heads, self.width))
         self.bias = nn.Parameter(torch.zeros(out_channels))
         glorot(self.att)
+        if edge_dim:
+            self.lin_edge = Linear(edge_dim, heads * self.width, bias=False, weight_initializer="glorot")
 
     @property
     def input_weights(self) -> list[Tensor]:
@@ -157,19 +171,27 @@ class GATv2Layer(EdgeAttention):
 
     def _output(self, block: LayerBlock, sources: list[Tensor], own: list[Tensor], attention: Dropout) -> Tensor:
         source, target = self._by_head(sources[0]), self._by_head(own[0])
-        score = pair_scores(block.looped, source, target, None, self.att[0], NEGATIVE_SLOPE)
-        return self._joined(attention_sum(block.looped, score, source, attention)) + self.bias
+        looped = block.looped
+        score = pair_scores(looped, source, target, self._of_edges(looped), self.att[0], NEGATIVE_SLOPE)
+        return self._joined(attention_sum(looped, score, source, attention)) + self.bias
 
 
 class TransformerLayer(EdgeAttention):
-    """Sums in-neighbors' values by the softmax of `query . key / sqrt(width)`, and adds a map of the node itself."""
+    """Sums in-neighbors' values by the softmax of `query . key / sqrt(width)`, and adds a map of the node itself.
+
+    Mapped attributes of edges add to keys and to values.
+    """
 
     edge_rows = 3
 
-    def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
-        super().__init__(in_channels, out_channels, heads=heads, concat=concat, dropout=dropout)
+    def __init__(
+        self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float, edge_dim: int = 0
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads=heads, concat=concat, dropout=dropout, edge_dim=edge_dim)
         self.lin_key, self.lin_query, self.lin_value = (nn.Linear(in_channels, heads * self.width) for _ in range(3))
         self.lin_skip = nn.Linear(in_channels, out_channels)
+        if edge_dim:
+            self.lin_edge = nn.Linear(edge_dim, heads * self.width, bias=False)
 
     @property
     def input_weights(self) -> list[Tensor]:
@@ -186,8 +208,9 @@ class TransformerLayer(EdgeAttention):
 
     def _output(self, block: LayerBlock, sources: list[Tensor], own: list[Tensor], attention: Dropout) -> Tensor:
         key, value, query = (self._by_head(one) for one in (*sources, own[0]))
-        score = dot_scores(block, query, key, None, 1 / math.sqrt(self.width))
-        return self._joined(attention_sum(block, score, value, attention)) + at_least_single(own[1])
+        added = self._of_edges(block)
+        score = dot_scores(block, query, key, added, 1 / math.sqrt(self.width))
+        return self._joined(attention_sum(block, score, value, attention, added)) + at_least_single(own[1])
 
 
 def edges_cost(work: LayerShapes, heads: int) -> float:
@@ -195,7 +218,9 @@ def edges_cost(work: LayerShapes, heads: int) -> float:
     return EDGE_COST * work.num_edges * heads * (1 if work.trains else _FORWARD_SHARE)
 
 
-def attention_sum(block: LayerBlock, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
+def attention_sum(
+    block: LayerBlock, score: Tensor, by_head: Tensor, dropout: Dropout, added: Tensor | None = None
+) -> Tensor:
     """Returns each destination's sums, weighted by the softmax of its scores, shape (num_dst, heads, width).
 
     On a device it is one product with a block matrix whose row h * num_dst + i is destination i under head h. So
@@ -207,9 +232,10 @@ def attention_sum(block: LayerBlock, score: Tensor, by_head: Tensor, dropout: Dr
         by_head: The sources' rows, of the same dtype, contiguous, shape (num_src, heads or more, width); the last
             `heads` of each source are summed.
         dropout: Dropout of the softmax's output.
+        added: Rows by edge that are added to the sources', shape (num_edges, heads, width); None adds nothing.
     """
     if not score.is_cuda:
-        return head_sum(block, attention_of(block, score, dropout), by_head)
+        return head_sum(block, attention_of(block, score, dropout), by_head, added)
     attention = softmax(score, ptr=block.indptr.long())
     if dropout.threshold:
         attention = attention * _at_slots(dropout, block).factors(attention)
@@ -218,7 +244,8 @@ def attention_sum(block: LayerBlock, score: Tensor, by_head: Tensor, dropout: Dr
     starts, columns = by_head_matrix(block.indptr, block.indices, heads, num_src, rows)
     flat = by_head.reshape(num_src * rows, width)
     out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), flat)  # type: ignore[no-untyped-call]
-    return out.view(heads, block.num_dst, width).transpose(0, 1)
+    out = out.view(heads, block.num_dst, width).transpose(0, 1)
+    return out if added is None else out.index_add(0, block.rows, attention.unsqueeze(2) * added)
 
 
 def _at_slots(dropout: Dropout, block: LayerBlock) -> Dropout:

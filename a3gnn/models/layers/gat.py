@@ -30,10 +30,12 @@ _GRAIN = 64
 class GATLayer(Layer):
     """Attention over the in-neighbors and the node itself; heads are concatenated, or averaged in the last layer.
 
-    A self loop of the graph counts once.
+    A self loop of the graph counts once. With `edge_dim`, the attributes of edges add to the scores.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float, edge_dim: int = 0
+    ) -> None:
         super().__init__(in_channels, out_channels)
         self.edge_bytes = 64 + 40 * heads
         self.heads = heads
@@ -46,6 +48,11 @@ class GATLayer(Layer):
         self.bias = nn.Parameter(torch.zeros(out_channels))
         glorot(self.att_src)
         glorot(self.att_dst)
+        self.edge_dim = edge_dim
+        if edge_dim:
+            self.lin_edge = Linear(edge_dim, heads * width, bias=False, weight_initializer="glorot")
+            self.att_edge = nn.Parameter(torch.empty(1, heads, width))
+            glorot(self.att_edge)
 
     @property
     def input_weights(self) -> list[Tensor]:
@@ -58,7 +65,7 @@ class GATLayer(Layer):
 
     def cost(self, work: LayerShapes) -> float:
         """Returns the layer's cost in the units of `LayerShapes`; without gradients it maps first."""
-        if work.trains and not work.sparse and self._attends_first(work):
+        if work.trains and not work.sparse and not self.edge_dim and self._attends_first(work):
             return work.aggregate_first(self.in_channels, self.lin.weight.shape[0], heads=self.heads)
         edges = edges_cost(work, self.heads)
         return work.map_first(self.in_channels, self.lin.weight.shape[0]) + edges
@@ -66,7 +73,7 @@ class GATLayer(Layer):
     def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
         """Returns the destinations' output; see `Layer.forward`."""
         attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
-        if block.runs_compiled(x) and self._attends_first(work_of(block, x)):
+        if block.runs_compiled(x) and not self.edge_dim and self._attends_first(work_of(block, x)):
             maps = self._scorer(self.att_src), self._scorer(self.att_dst)
             sums = attended(block, x, *maps, attention=attention, before=dropout)
             weight = self.lin.weight.view(self.heads, -1, self.in_channels)
@@ -112,9 +119,10 @@ class GATLayer(Layer):
         """Returns the heads' scores of the input rows `x` as destinations, shape (n_rows, heads)."""
         return at_least_single(linear(x, self._scorer(self.att_dst)))
 
-    def _scorer(self, attention: Tensor) -> Tensor:
-        """Returns the map from input rows to the heads' scores, float32, shape (heads, in_channels)."""
-        weight = self.lin.weight.view(self.heads, -1, self.in_channels)
+    def _scorer(self, attention: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Returns the map from rows that `weight` maps, by default inputs, to the heads' scores, (heads, columns)."""
+        weight = self.lin.weight if weight is None else weight
+        weight = weight.view(self.heads, -1, weight.shape[1])
         scorer: Tensor = (attention.transpose(0, 1) @ weight).squeeze(1)
         return scorer
 
@@ -130,6 +138,8 @@ class GATLayer(Layer):
         """
         looped = block.looped
         score = source.index_select(0, looped.indices) + target.index_select(0, looped.rows)
+        if self.edge_dim:
+            score = score + functional.linear(*looped.attributes(self._scorer(self.att_edge, self.lin_edge.weight)))
         score = functional.leaky_relu(score, kernels.NEGATIVE_SLOPE)
         return attention_sum(looped, score, by_head, dropout)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from a3gnn.graphs.schema import Schema
 from a3gnn.graphs.types import Types
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.input_rows import InputRows
+from a3gnn.models.own.user_model import ValuedEdges
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.known_edges import known_edges
 from a3gnn.pipeline.pyg_edges import adjacencies, edge_index
@@ -29,7 +30,8 @@ class Inputs(NamedTuple):
     Attributes:
         x: Features, float32, shape (num_nodes, num_features); with types, a dict of them by type, in which a type
             without features has the ids of its nodes, int64, shape (num_nodes,).
-        structure: edge_index, or every layer's adjacency; with types, a dict of edge_index by relation.
+        structure: edge_index, or every layer's adjacency; with types, a dict of edge_index by relation. If the model
+            reads values of edges, `ValuedEdges`.
     """
 
     x: Any
@@ -65,10 +67,10 @@ def of_batch(batch: MiniBatch, takes: Takes, degrees: Tensor | None = None, sche
         return _by_type(batch.typed.view, batch.typed.x, schema)
     x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
     if batch.aggregator is None:
-        return Inputs(x, _structure(batch.subgraph, batch.indptr, batch.indices, takes))
+        return Inputs(x, _structure(batch.subgraph, batch.indptr, batch.indices, takes, batch.edges))
     if takes == "edge_index":
         edges = edge_index(batch.indptr, batch.indices)
-        return Inputs(table_input(batch, edges, degrees), edges)
+        return Inputs(table_input(batch, edges, degrees), _with_values(edges, batch.edges))
     mean, own = x.chunk(2, dim=1)
     layers = adjacencies(batch.subgraph, batch.indptr, batch.indices)
     return Inputs(torch.cat([own, mean]), [_one_edge_each(len(x), x.device), *layers])
@@ -93,8 +95,10 @@ def table_input(batch: MiniBatch, edges: Tensor, degrees: Tensor | None) -> Inpu
     return InputRows.of(batch.x.to_dense() if batch.x.is_sparse_csr else batch.x, batch.aggregator, edges)
 
 
-def of_subgraph(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> Inputs:
-    """Returns the inputs for a sampled neighborhood in the whole graph, on `device`."""
+def of_subgraph(
+    graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device, values: Sequence[str] = ()
+) -> Inputs:
+    """Returns the inputs for a sampled neighborhood in the whole graph, on `device`, with `values` of its edges."""
     if graph.types is not None:
         return _of_types(graph.types, by_type(subgraph, graph.types.schema), device)
     order = np.argsort(subgraph.n_id)
@@ -102,11 +106,12 @@ def of_subgraph(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.de
     x = torch.empty((len(order), graph.num_features), device=device)
     x[torch.from_numpy(order).to(device)] = rows.to_dense() if rows.is_sparse_csr else rows
     indptr, indices = (torch.from_numpy(part).to(device) for part in (subgraph.indptr, subgraph.indices))
-    return Inputs(x, _structure(subgraph, indptr, indices, takes))
+    found = {name: torch.from_numpy(graph.edge_values[name][subgraph.e_id]).to(device) for name in values}
+    return Inputs(x, _structure(subgraph, indptr, indices, takes, found))
 
 
-def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device) -> Inputs:
-    """Returns the inputs for the whole graph, on `device`; adjs hold its adjacency once per layer."""
+def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, values: Sequence[str] = ()) -> Inputs:
+    """Returns the inputs for the whole graph, as `of_subgraph` does; adjs hold its adjacency once per layer."""
     nodes = graph.num_nodes
     if graph.types is not None:
         every = Subgraph(
@@ -117,7 +122,8 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device) -> I
     x = rows.to_dense() if rows.is_sparse_csr else rows.clone()  # the graph's own memory must not be written
     indptr, indices = (torch.from_numpy(np.array(part)).to(device) for part in (graph.indptr, graph.indices))
     if takes == "edge_index":
-        return Inputs(x, edge_index(indptr, indices))
+        found = {name: torch.from_numpy(np.array(graph.edge_values[name])).to(device) for name in values}
+        return Inputs(x, _with_values(edge_index(indptr, indices), found))
     adjacency = csr(indptr, indices.long(), torch.ones(len(indices), device=device), (nodes, nodes))
     return Inputs(x, [adjacency] * layers)
 
@@ -155,13 +161,15 @@ def _by_type(view: TypedSubgraph, x: Sequence[Tensor | None], schema: Schema | N
     return Inputs(found, lists)
 
 
-def squared(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> tuple[Inputs, Extent]:
+def squared(
+    graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device, values: Sequence[str] = ()
+) -> tuple[Inputs, Extent]:
     """Returns the inputs for a pass that computes every layer on all nodes of a sampled neighborhood, and its extent.
 
     A pass over the whole graph also does so, while adjs of mini-batches have fewer destinations than sources.
     """
     if takes == "edge_index":
-        return of_subgraph(graph, subgraph, takes, device), extent_of(subgraph, takes)
+        return of_subgraph(graph, subgraph, takes, device, values), extent_of(subgraph, takes)
     layers, nodes, edges = subgraph.num_layers, subgraph.num_nodes, subgraph.num_edges
     indptr = np.concatenate([subgraph.indptr, np.full(nodes + 1 - len(subgraph.indptr), edges)])
     rows, columns = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (indptr, subgraph.indices))
@@ -178,12 +186,16 @@ def extent_of(subgraph: Subgraph, takes: Takes) -> Extent:
     return Extent(sum(block.num_src for block in blocks), sum(len(block.indices) for block in blocks))
 
 
-def _structure(subgraph: Subgraph, indptr: Tensor, indices: Tensor, takes: Takes) -> Any:
+def _structure(subgraph: Subgraph, indptr: Tensor, indices: Tensor, takes: Takes, values: Mapping[str, Tensor]) -> Any:
     if takes == "adjs":
         return adjacencies(subgraph, indptr, indices)
     edges = edge_index(indptr, indices)
     _note(edges, subgraph)
-    return edges
+    return _with_values(edges, values)
+
+
+def _with_values(edges: Tensor, values: Mapping[str, Tensor]) -> Tensor | ValuedEdges:
+    return ValuedEdges(edges, dict(values)) if values else edges
 
 
 def _note(edges: Tensor, subgraph: Subgraph) -> None:

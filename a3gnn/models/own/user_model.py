@@ -5,20 +5,33 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from a3gnn.errors import ModelError
+from a3gnn.graphs.edge_values import EDGE_VALUES
 from a3gnn.metric import Target
 from a3gnn.models.adam import Optimizer, make_adam
 from a3gnn.models.loss import Loss
 from a3gnn.task import Aggregates, Takes
+
+
+class ValuedEdges(NamedTuple):
+    """An edge_index, and values of its edges that `forward` gets by name.
+
+    Attributes:
+        edge_index: As in PyG, shape (2, num_edges).
+        values: float32, shape (num_edges, columns) for edge_attr and (num_edges,) for edge_weight.
+    """
+
+    edge_index: Tensor
+    values: dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +45,7 @@ class UserModel:
         aggregates: The module's declared aggregation of its input layer, or None.
         loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels; returns their mean loss.
         target: The predicted node type; "" without types.
+        edge_values: Values of edges that `forward` gets (`on`); those that it takes, before the graph is known.
     """
 
     name: str
@@ -40,6 +54,7 @@ class UserModel:
     aggregates: Aggregates | None
     loss: Loss
     target: str = ""
+    edge_values: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, name: str, module: nn.Module, target: str = "") -> Self:
@@ -64,7 +79,24 @@ class UserModel:
         takes = _takes(name, module)
         if target and takes == "adjs":
             raise ModelError(f"{name}: forward must take (x_dict, edge_index_dict) for node types, got adjs")
-        return cls(name, module, takes, aggregates, loss, target)
+        return cls(name, module, takes, aggregates, loss, target, _edge_values(module) if takes == "edge_index" else ())
+
+    def on(self, values: Collection[str]) -> Self:
+        """Returns the model with those `edge_values` that a graph has.
+
+        Args:
+            values: Names of the values of the graph's edges.
+
+        Raises:
+            ModelError: `forward` needs others.
+        """
+        parameters = inspect.signature(self.module.forward).parameters
+        if lacking := [one for one in self.edge_values if one not in values and _is_needed(parameters[one])]:
+            raise ModelError(
+                f"{self.name}: forward needs {' and '.join(lacking)}, which the graph lacks; give its edges such "
+                f"values, or the parameter a default: {lacking[0]}=None"
+            )
+        return dataclasses.replace(self, edge_values=tuple(one for one in self.edge_values if one in values))
 
     def with_loss(self, loss: Loss, weights: str, target: Target) -> Self:
         """Returns the model with `loss`, or with the module's own loss, which gets labels as torch's losses take them.
@@ -114,7 +146,10 @@ class UserModel:
         Raises:
             ModelError: The output has another type or shape.
         """
-        out = self.module(x, structure)
+        if isinstance(structure, ValuedEdges):
+            out = self.module(x, structure.edge_index, **structure.values)
+        else:
+            out = self.module(x, structure)
         if self.target and isinstance(out, dict):
             out = out.get(self.target)
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or out.shape[1] != classes:
@@ -177,13 +212,35 @@ def _takes(name: str, module: nn.Module) -> Takes:
     parameters = list(inspect.signature(module.forward).parameters.values())
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [one for one in parameters if one.kind in kinds]
+    adjs = len(places) > 1 and places[1].name == "adjs"
     starred = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
-    further = [one.name for one in parameters[2:] if one.default is one.empty and one in places]
-    further += [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    further = {one.name for one in parameters[2:] if _is_needed(one) and one in places}
+    further |= {one.name for one in parameters if _is_needed(one) and one.kind is one.KEYWORD_ONLY}
+    further -= set() if adjs else {*EDGE_VALUES}
     if (len(places) < 2 and not starred) or further:
         raise ModelError(
             f"{name}: forward must take (x, edge_index) or (x, adjs) and nothing else without a default, got "
-            f"{inspect.signature(module.forward)}"
+            f"{inspect.signature(module.forward)}; beside edge_index, {' and '.join(EDGE_VALUES)} are passed by name"
         )
-    second = places[1].name if len(places) > 1 else "edge_index"
-    return "adjs" if second == "adjs" else "edge_index"
+    return "adjs" if adjs else "edge_index"
+
+
+def _edge_values(module: nn.Module) -> tuple[str, ...]:
+    """Returns the values of edges that `forward` takes by name.
+
+    PyG's `BasicGNN` has both as options: it says which it ignores, and convolutions without edge_dim refuse edge_attr.
+    """
+    parameters = inspect.signature(module.forward).parameters
+    dims = [one.edge_dim for one in module.modules() if hasattr(one, "edge_dim")]
+    refused = {name for name in EDGE_VALUES if not getattr(module, f"supports_{name}", True)}
+    refused |= {"edge_attr"} if dims and all(one is None for one in dims) else set()
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    taken = {name: one for name, one in list(parameters.items())[2:] if name in EDGE_VALUES and one.kind in by_name}
+    return tuple(name for name, one in taken.items() if _is_needed(one) or name not in refused)
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in (
+        inspect.Parameter.VAR_POSITIONAL,
+        inspect.Parameter.VAR_KEYWORD,
+    )
