@@ -17,10 +17,7 @@ _COMMAND = "a3gnn pick {place}{flags}"
 #: `folder`, `origin` and `number` are Python values; `body` is JSON, quoted for a shell. `imports`, `token` and
 #: `header` are empty without a token.
 PICK: dict[str, dict[str, str]] = {
-    "file": {
-        "Command line": _COMMAND,
-        "Python": "import a3gnn\n\nprint(a3gnn.pick({folder}{arguments}).config)",
-    },
+    "file": {"Command line": _COMMAND, "Python": "import a3gnn\n\nprint(a3gnn.pick({folder}{arguments}).config)"},
     "live": {
         "Command line": _COMMAND,
         "Python": "import {imports}a3gnn\n\n"

@@ -15,14 +15,7 @@ from typing import Any, NamedTuple
 from a3gnn.errors import A3GNNError, ExitCode
 from a3gnn.objectives import Objectives
 from a3gnn.option_names import as_flags, call, flags_are_used, option, options
-from a3gnn.process.child import (
-    described_status,
-    interrupt_by_sigterm,
-    said,
-    start_program,
-    take_order,
-    take_stdout,
-)
+from a3gnn.process.child import described_status, interrupt_by_sigterm, said, start_program, take_order, take_stdout
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.profiling.store.provenance import describe_machine
 from a3gnn.report.table import aligned

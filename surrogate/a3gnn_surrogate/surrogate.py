@@ -168,10 +168,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return self
 
     def predict(
-        self,
-        configs: Sequence[TrainConfig] | Columns,
-        setting: Setting,
-        reference: KnownDefault | None = None,
+        self, configs: Sequence[TrainConfig] | Columns, setting: Setting, reference: KnownDefault | None = None
     ) -> Prediction:
         """Returns the predicted metrics of `configs`, in their order.
 

@@ -120,10 +120,7 @@ class Divisions:
         one, two = (axis.ravel() for axis in np.meshgrid(np.unique(numbers), np.unique(numbers)))
         splits = np.stack([one, two, total - one - two], axis=1)
         idle = np.array([[n, total - n, 0] for n in range(1, total)])
-        columns = [
-            _product(own[own > 0], sampled, splits[splits[:, 2] > 0]),
-            _product(own[own == 0], sampled, idle),
-        ]
+        columns = [_product(own[own > 0], sampled, splits[splits[:, 2] > 0]), _product(own[own == 0], sampled, idle)]
         return cls(like, np.concatenate(columns, axis=1))
 
     def places(self, assignments: Iterable[Assignment]) -> NDArray[np.bool_]:

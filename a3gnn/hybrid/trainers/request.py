@@ -17,13 +17,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.opening import AUTO, open_devices
-from a3gnn.hybrid.performance import (
-    ModelShape,
-    PerformanceModel,
-    PredictedDivision,
-    fastest_division,
-    probed_speeds,
-)
+from a3gnn.hybrid.performance import ModelShape, PerformanceModel, PredictedDivision, fastest_division, probed_speeds
 from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, Schedule, TrainerSampling
 from a3gnn.hybrid.trainers.adapting import schedule_of, stage_threads
 from a3gnn.layer_cost import OPERATORS

@@ -70,10 +70,7 @@ class RayExecutor:
     """
 
     def __init__(
-        self,
-        address: str | None = None,
-        machines: str | None = None,
-        notify: Callable[[str], None] = lambda line: None,
+        self, address: str | None = None, machines: str | None = None, notify: Callable[[str], None] = lambda line: None
     ) -> None:
         self._cluster = Connection(address)
         try:

@@ -32,10 +32,7 @@ _SYNTHETIC, _SPLIT = "synthetic:", "split:"
 #: What stands before a registered graph's number in a dataset.
 NUMBERED = "graph:"
 #: Schemes that a3gnn takes elsewhere, and the reason why the server refuses them.
-_REFUSED = {
-    "pyg:": "they are downloaded and unpickled",
-    "ogb:": "they are downloaded and unpickled",
-}
+_REFUSED = {"pyg:": "they are downloaded and unpickled", "ogb:": "they are downloaded and unpickled"}
 #: A file in the folder of an uploaded graph that the database does not have yet. A server that was killed leaves it.
 _DRAFT = "draft"
 _CONVERT = "convert it with a3gnn graph convert SPEC FOLDER, and put the folder below the data root"
@@ -244,13 +241,7 @@ class GraphShelf:
         return self.get(number)
 
     def _insert(
-        self,
-        connection: sa.Connection,
-        found: Mapping[str, Any],
-        name: str,
-        origin: str,
-        source: str,
-        home: str | None,
+        self, connection: sa.Connection, found: Mapping[str, Any], name: str, origin: str, source: str, home: str | None
     ) -> int:
         values = {
             "name": name or found["name"][:200],

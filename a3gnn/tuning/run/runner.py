@@ -21,14 +21,7 @@ from a3gnn.tuning.study.folder import Journal, TuneState
 from a3gnn.tuning.study.foresight import curve_ends
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import beyond_limits, within_limits
-from a3gnn.tuning.study.trial import (
-    BASELINE,
-    Predicted,
-    Proposal,
-    SpeedTiming,
-    Trial,
-    predicted_row,
-)
+from a3gnn.tuning.study.trial import BASELINE, Predicted, Proposal, SpeedTiming, Trial, predicted_row
 from a3gnn.tuning.tell.events import BeganEvent, PhaseEvent
 from a3gnn.tuning.tell.trial_lines import trial_message
 from a3gnn.units import format_size

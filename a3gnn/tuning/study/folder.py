@@ -37,12 +37,7 @@ _REQUEST = "request.json"
 _MAY_CHANGE = {"budget"}
 #: The file with the speeds of matrix products that the tune started with, and the stored fields of the machine.
 _SPEEDS = "product_speeds.json"
-_NAMES = (
-    "gemm_flops_per_s",
-    "bf16_gemm_flops_per_s",
-    "device_gemm_flops_per_s",
-    "device_bf16_gemm_flops_per_s",
-)
+_NAMES = ("gemm_flops_per_s", "bf16_gemm_flops_per_s", "device_gemm_flops_per_s", "device_bf16_gemm_flops_per_s")
 #: The file with the progress.
 _STATE = "state.json"
 #: The file for removed trials, in the folder of the tune.
