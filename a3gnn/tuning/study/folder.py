@@ -326,10 +326,6 @@ def forget_failures(folder: Path, store: ProfileStore) -> int:
     trials move to forgotten.jsonl. Their rows are removed from the store, which would otherwise return the failures. If
     the process is killed in between, the function can be called again.
 
-    Args:
-        folder: The tune's folder.
-        store: The tune's store of measurements.
-
     Raises:
         ConfigError: The folder holds no journal of this version.
         StoreError: The store can't be written.
