@@ -30,8 +30,7 @@ from a3gnn.prediction import Predict, Prediction
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.setting import Setting
 from a3gnn.space import Rows, SearchSpace
-from a3gnn.tuning.engines.improvement import STARTS
-from a3gnn.tuning.engines.maximize import maximize
+from a3gnn.tuning.engines.improvement import STARTS, maximize
 from a3gnn_envs.configure_training import imagined, train
 from a3gnn_envs.observation import Levels
 from a3gnn_envs.policy import SHIPPED, Policy

@@ -98,7 +98,7 @@ def explore(
     found = run(there, workloads, given, CEILING if ceiling is None else ceiling, every=every)
     compared = _compared(dataset, task, batch_size, found, devices) if algorithms else []
     if as_json:
-        told = {"algorithms": [one.to_dict() for one in compared]} if algorithms else {}
+        told = {"algorithms": [one._asdict() for one in compared]} if algorithms else {}
         click.echo(json.dumps(found.to_dict() | told))
         return
     lines = list(exploration_lines(found))

@@ -90,10 +90,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "a3gnn recommend --dataset graph.npz --memory-limit 4GiB",
         "a3gnn recommend --dataset graph.npz --out runs/predicted",
     ),
-    "train": (
-        "a3gnn train runs/mine --out runs/trained",
-        "a3gnn train --model gcn --dataset graph.npz --epochs 20",
-    ),
+    "train": ("a3gnn train runs/mine --out runs/trained", "a3gnn train --model gcn --dataset graph.npz --epochs 20"),
     "predict": (
         "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy",
         "a3gnn predict runs/trained/model.pt --dataset pyg:Cora --out cora.npy",
@@ -113,10 +110,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "a3gnn export runs/mine --optuna sqlite:///optuna.db --replace",
     ),
     "report": ("a3gnn report runs/mine", "a3gnn report runs/mine --out mine.html"),
-    "serve": (
-        "a3gnn serve --data-root graphs",
-        "a3gnn serve --host 0.0.0.0 --allow-host gpu-box --token SECRET",
-    ),
+    "serve": ("a3gnn serve --data-root graphs", "a3gnn serve --host 0.0.0.0 --allow-host gpu-box --token SECRET"),
     "graph convert": (
         "a3gnn graph convert graph.npz graphs/mine",
         "a3gnn graph convert ogb:ogbn-arxiv graphs/arxiv --split 0.6,0.2,0.2",
@@ -127,10 +121,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "a3gnn parts make graphs/mine parts --num-parts 4",
         "a3gnn parts make graphs/mine parts --num-parts 2 --partitioner random",
     ),
-    "parts serve": (
-        "a3gnn parts serve parts/part-0",
-        "a3gnn parts serve parts/part-0 --host 0.0.0.0 --token SECRET",
-    ),
+    "parts serve": ("a3gnn parts serve parts/part-0", "a3gnn parts serve parts/part-0 --host 0.0.0.0 --token SECRET"),
     "profile": (
         "a3gnn profile --dataset graph.npz --configs 20",
         "a3gnn profile --dataset graph.npz --configs 50 --export rows.jsonl.gz",
@@ -149,23 +140,14 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "a3gnn surrogate card > card.md",
         "a3gnn surrogate card --store runs/mine/profiles.sqlite --json",
     ),
-    "explore": (
-        "a3gnn explore --platform u250",
-        "a3gnn explore --platform u250 --dataset graph.npz --algorithms",
-    ),
+    "explore": ("a3gnn explore --platform u250", "a3gnn explore --platform u250 --dataset graph.npz --algorithms"),
     "accelerator generate": (
         "a3gnn accelerator generate --units 8 --multipliers 64 --out hls",
         "a3gnn accelerator generate --units 2 --multipliers 16 --out hls --check",
     ),
     "cache info": ("a3gnn cache info", "a3gnn cache info --json"),
-    "cache clean": (
-        "a3gnn cache clean --older-than 30d --dry-run",
-        "a3gnn cache clean --downloads",
-    ),
-    "machines": (
-        "a3gnn machines --ray-address head:6379",
-        "a3gnn machines --here",
-    ),
+    "cache clean": ("a3gnn cache clean --older-than 30d --dry-run", "a3gnn cache clean --downloads"),
+    "machines": ("a3gnn machines --ray-address head:6379", "a3gnn machines --here"),
     "doctor": ("a3gnn doctor", "a3gnn doctor --probe"),
 }
 

@@ -48,11 +48,7 @@ def live_tune(quiet: bool, verbose: bool) -> Iterator[Callable[[str], None]]:
 
 
 class _Drawing:
-    """The state of a tune as its messages tell it, and its picture.
-
-    Args:
-        console: Where lines go that are not drawn.
-    """
+    """The state of a tune as its messages tell it, and its picture."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -9,35 +9,19 @@ from typing import Any, TypeVar
 
 import click
 
+from a3gnn import task
 from a3gnn.checks import checked_limit
 from a3gnn.cli.completion import TARGET
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.option_names import option
-from a3gnn.task import (
-    CLASS_WEIGHTS,
-    LOSSES,
-    MODELS,
-    NORMS,
-    NUMBER_OPTIONS,
-    SCHEDULES,
-    SHIPPED,
-    Task,
-    names_factory,
-    usual_fanouts,
-)
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Parsed(click.ParamType[Any]):
-    """Text that a function parses; its `UsageError` becomes an error of the option.
-
-    Args:
-        name: The type's name in help.
-        parse: Returns the value of a text.
-    """
+    """Text that a function parses; its `UsageError` becomes an error of the option."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = name, parse
@@ -97,12 +81,10 @@ def integers(what: str) -> Callable[[str], tuple[int, ...]]:
 
 def model(text: str) -> str:
     """Returns the name of a built-in model, or of a factory; then makes modules in the working folder importable."""
-    if names_factory(text):
+    if task.names_factory(text):
         import_from_here()
-    elif text not in (*MODELS, *SHIPPED):
-        raise UsageError(
-            f"{unknown_name('a model', text, (*MODELS, *SHIPPED))}; a model of your own is package.module:function"
-        )
+    elif text not in (names := (*task.MODELS, *task.SHIPPED)):
+        raise UsageError(f"{unknown_name('a model', text, names)}; a model of your own is package.module:function")
     return text
 
 
@@ -186,7 +168,7 @@ DEPTHS = Parsed("n1,n2,n3", integers("depths must be three integers separated by
 FANOUTS = Parsed("k1,k2,...", integers("fanouts must be integers separated by commas, one per layer, such as 25,10"))
 #: Type and help of each option of a task.
 _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
-    "model": (Parsed("model", model), f"Model: {', '.join(MODELS)}, or your own as package.module:function."),
+    "model": (Parsed("model", model), f"Model: {', '.join(task.MODELS)}, or your own as package.module:function."),
     "layers": (click.IntRange(1), "Number of layers."),
     "fanouts": (FANOUTS, "Neighbors to sample per node, one number per layer."),
     "hidden": (click.IntRange(1), "Width of the hidden layers."),
@@ -194,13 +176,13 @@ _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
     "dropout": (click.FloatRange(0, 1, max_open=True), "Probability of dropping an activation between layers."),
     "weight_decay": (click.FloatRange(0), "L2 penalty of Adam."),
     "heads": (click.IntRange(1), "Attention heads of gat, gatv2 and transformer."),
-    "norm": (click.Choice(NORMS), "Normalization between layers."),
+    "norm": (click.Choice(task.NORMS), "Normalization between layers."),
     "residual": (click.BOOL, "Add the input of each layer to its output, except in the first layer."),
-    "lr_schedule": (click.Choice(SCHEDULES), "Schedule of the learning rate; linear and cosine fall to 0."),
+    "lr_schedule": (click.Choice(task.SCHEDULES), "Schedule of the learning rate; linear and cosine fall to 0."),
     "lr_epochs": (click.IntRange(1), "Epochs until --lr-schedule reaches 0."),
-    "loss": (click.Choice(LOSSES), "Loss of a regression: a graph with a value per node instead of a class."),
+    "loss": (click.Choice(task.LOSSES), "Loss of a regression: a graph with a value per node instead of a class."),
     "class_weights": (
-        click.Choice(CLASS_WEIGHTS),
+        click.Choice(task.CLASS_WEIGHTS),
         "Class weights in the loss; balanced gives rare classes more weight.",
     ),
     "metric": (click.Choice((AUTO, *METRIC_NAMES)), "Metric that judges models; auto chooses it by the labels."),
@@ -218,7 +200,7 @@ def task_option(name: str, default: str | None = None) -> Callable[[F], F]:
     """
     kind: click.ParamType[Any] | None
     kind, help = _TASK[name]
-    known = AUTO if name == "metric" else getattr(Task(), NUMBER_OPTIONS.get(name, name), None)
+    known = AUTO if name == "metric" else getattr(task.Task(), task.NUMBER_OPTIONS.get(name, name), None)
     words = default or _DEFAULTS.get(name)
     flag = f"--{name.replace('_', '-')}"
     if name == "residual":
@@ -248,7 +230,7 @@ def take_fields(options: dict[str, Any]) -> dict[str, Any]:
     """
     fanouts = asked_fanouts(options.pop("layers"), options.pop("fanouts"))
     names = (name for name in _TASK if name not in ("layers", "fanouts", "metric"))
-    return {"fanouts": fanouts} | {NUMBER_OPTIONS.get(name, name): options.pop(name) for name in names}
+    return {"fanouts": fanouts} | {task.NUMBER_OPTIONS.get(name, name): options.pop(name) for name in names}
 
 
 def asked_fanouts(layers: int | None, fanouts: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -258,7 +240,7 @@ def asked_fanouts(layers: int | None, fanouts: tuple[int, ...] | None) -> tuple[
         UsageError: They contradict each other.
     """
     if layers is None or fanouts is None:
-        return fanouts if layers is None else usual_fanouts(layers)
+        return fanouts if layers is None else task.usual_fanouts(layers)
     if len(fanouts) != layers:
         given = ",".join(map(str, fanouts))
         raise UsageError(

@@ -56,8 +56,7 @@ def list_(store: str | None, as_json: bool) -> None:
             click.echo("the list leaves out wrong rows; a3gnn profiles check names them", err=True)
     elif not as_json:
         click.echo(
-            f"no store exists at {DEFAULT_STORE}; run a3gnn profile to make one, or give another with --store",
-            err=True,
+            f"no store exists at {DEFAULT_STORE}; run a3gnn profile to make one, or give another with --store", err=True
         )
     if as_json:
         machines = {one.hardware.fingerprint: one.hardware.to_dict() for own in found.values() for one in own}

@@ -21,10 +21,7 @@ from a3gnn.cli.options import DURATION, SIZE, address_options, import_from_here
     help="Folder for studies, graphs and the database. A new server in the same folder continues its studies.",
 )
 @click.option(
-    "--data-root",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder whose graphs studies may use.",
+    "--data-root", type=click.Path(path_type=Path), metavar="DIR", help="Folder whose graphs studies may use."
 )
 @address_options(8642, "A3GNN_TOKEN")
 @click.option(

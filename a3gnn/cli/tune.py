@@ -116,12 +116,6 @@ def tune_machines(
 ) -> None:
     """Tunes on each kind of machines, and prints the best kind and the results of each kind's choice.
 
-    Args:
-        choice: The cluster, and the kinds.
-        asked: The command's options as arguments of `tune`.
-        as_json: Whether to print one JSON object.
-        notify: Takes each line of output.
-
     Raises:
         A3GNNError: None of the tunes has chosen a configuration.
         UsageError: An option is invalid.

@@ -9,23 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from a3gnn import layer_cost
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.hybrid.assignment import Assignment, divide, trainer_kinds
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.hybrid.stage_times import StageTimes, TrainerKind
-from a3gnn.layer_cost import (
-    COUNTED_PASSES,
-    OPERATORS,
-    LayerCost,
-    Operators,
-    Passes,
-    aggregated_bytes,
-    message_width,
-    model_parameters,
-    output_flops,
-    update_flops,
-)
 from a3gnn.nvtps import mteps
 from a3gnn.sampling.counts import CountCurve, Counts
 
@@ -152,27 +141,27 @@ class ModelShape:
     maps_first: bool = False
 
     def __post_init__(self) -> None:
-        if self.name not in OPERATORS:
-            raise unknown_name("model", self.name, OPERATORS)
+        if self.name not in layer_cost.OPERATORS:
+            raise unknown_name("model", self.name, layer_cost.OPERATORS)
         if self.fused_gather and not self.operators.input_widths:
             raise UsageError(f"fused_gather must be False for {self.name}, because it reads the rows themselves")
 
     @property
-    def operators(self) -> Operators:
+    def operators(self) -> layer_cost.Operators:
         """The operators of a layer."""
-        return OPERATORS[self.name]
+        return layer_cost.OPERATORS[self.name]
 
     @property
     def parameters(self) -> int:
         """Number of weights of all linear maps."""
-        return model_parameters(self.operators, self.widths)
+        return layer_cost.model_parameters(self.operators, self.widths)
 
-    def layers(self, counts: Counts) -> Iterator[LayerCost[float]]:
+    def layers(self, counts: Counts) -> Iterator[layer_cost.LayerCost[float]]:
         """Yields the layers, the input layer first."""
         depth = len(self.widths) - 1
         for place, (sources, nodes, edges) in enumerate(counts.layers):
             wide, out = self.widths[place], self.widths[place + 1]
-            yield LayerCost(wide, out, sources, nodes, edges, place == 0, place == depth - 1)
+            yield layer_cost.LayerCost(wide, out, sources, nodes, edges, place == 0, place == depth - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +180,7 @@ class PerformanceModel:
     counts: CountCurve
     speeds: PlatformSpeeds
     schedule: Schedule = TWO_STAGE_PREFETCHING
-    passes: Passes = COUNTED_PASSES
+    passes: layer_cost.Passes = layer_cost.COUNTED_PASSES
 
     def predict(self, assignment: Assignment) -> StageTimes:
         """Returns the predicted seconds of each stage, and of the iteration (Eq. 6, and `host_memory`)."""
@@ -266,7 +255,8 @@ class PerformanceModel:
         counts = [self.counts.at(share) for share in shares]
         loaded = sum(one.input_nodes for one in counts) * self._row_bytes
         sent = sum(self._sent_bytes(one) for one in counts[1:]) * self.speeds.sent_host_bytes
-        return (loaded + sent + self._aggregated(counts[0])) / self.speeds.host_bytes_per_s
+        aggregated = sum(self._read_bytes(layer, self.passes) for layer in self.shape.layers(counts[0]))
+        return (loaded + sent + aggregated) / self.speeds.host_bytes_per_s
 
     def training(self, shares: tuple[int, ...], threads: int) -> tuple[float, ...]:
         """Returns the seconds of each trainer's forward and backward propagation (Eqs. 10 to 12)."""
@@ -291,21 +281,19 @@ class PerformanceModel:
         for passes in (self.passes.forward, self.passes.backward):
             for layer in self.shape.layers(counts):
                 aggregate = self._read_bytes(layer, passes) / bytes_per_s
-                operations = update_flops(layer, ops, layer.width_out, passes) + output_flops(layer, ops, passes)
+                operations = layer_cost.update_flops(layer, ops, layer.width_out, passes)
+                operations += layer_cost.output_flops(layer, ops, passes)
                 update = operations / flops_per_s
                 total += max(aggregate, update) if pipelined else aggregate + update
         return total
 
-    def _aggregated(self, counts: Counts) -> float:
-        return sum(self._read_bytes(layer, self.passes) for layer in self.shape.layers(counts))
-
-    def _read_bytes(self, layer: LayerCost[float], passes: Passes) -> float:
+    def _read_bytes(self, layer: layer_cost.LayerCost[float], passes: layer_cost.Passes) -> float:
         """Returns the bytes that a trainer's aggregation reads; none in the first layer if loading sums its rows."""
         if layer.first and self.shape.fused_gather:
             return 0.0
         ops = self.shape.operators
-        width = message_width(layer, ops, maps_first=self.shape.maps_first)
-        return aggregated_bytes(layer, ops, _VALUE * width, passes)
+        width = layer_cost.message_width(layer, ops, maps_first=self.shape.maps_first)
+        return layer_cost.aggregated_bytes(layer, ops, _VALUE * width, passes)
 
     @property
     def _row_bytes(self) -> float:

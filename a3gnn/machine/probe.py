@@ -80,9 +80,6 @@ def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
 
     It takes milliseconds if no profile is stored, or exactly one fits this host and the accelerators that the system
     shows. Otherwise torch must list the accelerators, which takes seconds.
-
-    Args:
-        cache: As in `probe_hardware`.
     """
     host = host_with(_NO_PROFILE)
     kept = [found for path in kept_at(host, cache).parent.glob(f"*-v{PROBE_VERSION}.json") if (found := _read(path))]

@@ -17,10 +17,7 @@ _COMMAND = "a3gnn pick {place}{flags}"
 #: `folder`, `origin` and `number` are Python values; `body` is JSON, quoted for a shell. `imports`, `token` and
 #: `header` are empty without a token.
 PICK: dict[str, dict[str, str]] = {
-    "file": {
-        "Command line": _COMMAND,
-        "Python": "import a3gnn\n\nprint(a3gnn.pick({folder}{arguments}).config)",
-    },
+    "file": {"Command line": _COMMAND, "Python": "import a3gnn\n\nprint(a3gnn.pick({folder}{arguments}).config)"},
     "live": {
         "Command line": _COMMAND,
         "Python": "import {imports}a3gnn\n\n"
@@ -41,11 +38,8 @@ _SCRIPTS = {
 }
 #: Media types of the files that `static_file` returns.
 MEDIA_TYPES = {
-    "study.js": "text/javascript; charset=utf-8",
-    "training.js": "text/javascript; charset=utf-8",
-    "study.css": "text/css; charset=utf-8",
-    "pages.js": "text/javascript; charset=utf-8",
-    "pages.css": "text/css; charset=utf-8",
+    **dict.fromkeys(_SCRIPTS, "text/javascript; charset=utf-8"),
+    **dict.fromkeys(("study.css", "pages.css"), "text/css; charset=utf-8"),
 }
 #: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.
 _POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"
@@ -80,7 +74,6 @@ def study_html(
     live: str | None = None,
     before: str = "",
     actions: str = "",
-    static: str = "/static",
     after: str = "",
     head: Mapping[str, Any] | None = None,
 ) -> str:
@@ -89,26 +82,24 @@ def study_html(
     Args:
         views: The views of a study.
         live: None for a self-contained page, which can be mailed. Otherwise the URL of a study on a server, such as
-            /studies/7. The page then takes its scripts and style from `static`. While it is visible, it reads
+            /studies/7. The page then takes its scripts and style from /static. While it is visible, it reads
             `live`/views again every few seconds, and soon after an event from `live`/events.
         before: HTML that stands above the page, such as a server's navigation.
         actions: HTML inside the page's header, such as a server's buttons.
         after: HTML that stands below the page.
-        static: The URL under which a server serves the files of `static_file`.
         head: What a server's page shows above the views, as JSON types. The page reads it again from `live`/head, and
             then reads the views only if their trials or the state have changed.
     """
     if live is None:
         script = static_file("study.js")
-        policy = _POLICY.format(scripts=f"'sha256-{_sha256(script)}'")
-        top = (
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-            f"<style>\n{static_file('study.css')}</style>"
-        )
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy = _POLICY.format(scripts=f"'sha256-{digest}'")
+        style = static_file("study.css")
+        top = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>\n{style}</style>'
         tag = f"<script>{script}</script>"
     else:
-        top = f'<link rel="stylesheet" href="{escape(static)}/study.css">'
-        tag = f'<script src="{escape(static)}/study.js"></script>'
+        top = '<link rel="stylesheet" href="/static/study.css">'
+        tag = '<script src="/static/study.js"></script>'
     return _PAGE.format(
         title=escape(f"{views['title']}: a3gnn study"),
         head=top,
@@ -127,10 +118,6 @@ def _as_json(views: Mapping[str, Any]) -> str:
     """Returns `views` as JSON without the characters < > &, so that it is safe inside HTML."""
     text = json.dumps(views, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _sha256(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def static_file(name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a3gnn.config import KNOBS
 from a3gnn.knobs import Knob
@@ -156,11 +157,11 @@ def _of_trials(measured: Measured) -> list[Predicted]:
     known = [i for i, trial in enumerate(measured.trials) if set(METRICS) <= set(trial.predicted)]
     if not known:
         return []
-    bounds = [
-        np.array([[measured.trials[i].predicted[metric][bound] for metric in METRICS] for i in known])
-        for bound in ("mean", "low", "high")
-    ]
-    prediction, objectives = Prediction(*bounds), history.objectives
+
+    def bound(name: str) -> NDArray[np.float64]:
+        return np.array([[measured.trials[i].predicted[metric][name] for metric in METRICS] for i in known])
+
+    prediction, objectives = Prediction(bound("mean"), bound("low"), bound("high")), history.objectives
     if history.reference is not None:  # as the search judges them
         due_s = history.reference.budget_s if history.latest_s is None else history.latest_s
         prediction = dataclasses.replace(prediction, default_accuracy=history.reference.val_accuracy, budget_s=due_s)

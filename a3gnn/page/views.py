@@ -15,17 +15,9 @@ from a3gnn.limits import MEMORY_NAMES
 from a3gnn.measurement import Failure
 from a3gnn.objectives import DOUBLINGS, MAY_BE_LATE, MIN_WEIGHT, PRESETS, Priority
 from a3gnn.option_names import option
+from a3gnn.page import summary
 from a3gnn.page.html import study_html
 from a3gnn.page.stored_study import Measured, StoredStudy
-from a3gnn.page.summary import (
-    asked,
-    importance_view,
-    predicted_front,
-    regret_views,
-    step_views,
-    summary_view,
-    time_view,
-)
 from a3gnn.report.rows import UNCOMPARED
 from a3gnn.report.text import describe_config
 from a3gnn.storage.atomic import write_text
@@ -90,9 +82,9 @@ def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
         "folder": str(folder),
         "status": "finished" if finished else "unfinished",
         "request": request.to_dict() | {"spec": spec},
-        "asked": [list(pair) for pair in asked(request)],
-        "time": time_view(study),
-        "summary": summary_view(measured, study.state.problem),
+        "asked": [list(pair) for pair in summary.asked(request)],
+        "time": summary.time_view(study),
+        "summary": summary.summary_view(measured, study.state.problem),
         **(_NOTHING if measured is None else _of_trials(measured, spec)),
     }
 
@@ -105,13 +97,13 @@ def _of_trials(measured: Measured, spec: str) -> dict[str, Any]:
         "tuned": _tuned(measured, spec),
         "default": measured.default,
         "best": measured.best,
-        "steps": step_views(measured),
+        "steps": summary.step_views(measured),
         "place": [" ".join(line.split()) for line in place(setting)],
         "knobs": knob_views(measured),
-        "rows": row_views(measured),
-        "predicted_front": predicted_front(measured),
-        "regret": regret_views(measured),
-        "importance": importance_view(measured),
+        "rows": [_row(measured, index) for index in range(len(measured.trials))],
+        "predicted_front": summary.predicted_front(measured),
+        "regret": summary.regret_views(measured),
+        "importance": summary.importance_view(measured),
     }
 
 
@@ -171,11 +163,6 @@ def _tuned(measured: Measured, spec: str) -> dict[str, Any] | None:
 
 #: Trials whose training ended early: they miss the target, but broke no limit.
 _STOPPED = {CurveEnd.SLOWER: "stopped: too late", CurveEnd.LOST: "stopped: too inaccurate"}
-
-
-def row_views(measured: Measured) -> list[dict[str, Any]]:
-    """Returns a dict per trial, in their order; `docs/reference/study_views.md` describes it."""
-    return [_row(measured, index) for index in range(len(measured.trials))]
 
 
 def _row(measured: Measured, index: int) -> dict[str, Any]:

@@ -42,12 +42,7 @@ _FIXED = {
 
 
 class RemoteIndices:
-    """Stands for the in-neighbors of all nodes, which stay on the servers: knows their number, and raises on access.
-
-    Args:
-        num_edges: Directed edges.
-        name: The graph's name.
-    """
+    """Stands for the in-neighbors of all nodes, which stay on the servers: knows their number, and raises on access."""
 
     def __init__(self, num_edges: int, name: str) -> None:
         self._num_edges, self._name = num_edges, name

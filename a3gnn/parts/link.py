@@ -247,11 +247,6 @@ class PartLink:
 class Answer:
     """A pending answer.
 
-    Args:
-        link: The connection to the server.
-        method: gRPC method.
-        request: Bytes of the request.
-
     Attributes:
         method: gRPC method.
         request: Bytes of the request.

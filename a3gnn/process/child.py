@@ -12,9 +12,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import IO, Any, NamedTuple
+
+from a3gnn.option_names import as_flags
+from a3gnn.threads import wait_policy
 
 #: `prctl(2)`: the signal that a process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
@@ -95,6 +98,28 @@ def take_order() -> dict[str, Any] | None:
     die_with_parent()
     order: dict[str, Any] = json.loads(sys.stdin.readline())
     return order if os.getppid() == order["parent"] else None
+
+
+def carry_out(answer: Callable[[dict[str, Any], Callable[[object], None]], None]) -> None:
+    """Carries out the order on stdin, and ends this process without unloading torch, which takes a second.
+
+    Args:
+        answer: Takes the order, and a function that writes a JSON value to the original stdout, as a line. If the
+            order's field "flags" is true, messages name options as the command line does.
+    """
+    wait_policy.adopt()
+    order = take_order()
+    if order is None:
+        return
+    stdout = take_stdout()
+
+    def say(value: object) -> None:
+        os.write(stdout, json.dumps(value).encode() + b"\n")
+
+    with as_flags(order.get("flags", False)):
+        answer(order, say)
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def die_with_parent(wanted: bool = True) -> None:

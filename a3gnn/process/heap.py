@@ -11,18 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 # Fields of glibc's struct mallinfo2 (mallinfo(3)), each a size_t. They count all arenas.
-_FIELDS = (
-    "arena",
-    "ordblks",
-    "smblks",
-    "hblks",
-    "hblkhd",
-    "usmblks",
-    "fsmblks",
-    "uordblks",
-    "fordblks",
-    "keepcost",
-)
+_FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
 
 # Parameters of mallopt(3), and the values of a heap that keeps all pages: no block is mapped, and no page goes back.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4

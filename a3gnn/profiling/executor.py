@@ -6,7 +6,6 @@ import dataclasses
 import signal
 import tempfile
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from a3gnn.graphs.graph import Graph
@@ -69,9 +68,7 @@ class LocalExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def make_ready(self, graph: Graph, task: Task) -> float:

@@ -55,9 +55,6 @@ class ExecutorChoice:
     def opened(self, notify: Callable[[str], None]) -> Iterator[MachineExecutor | None]:
         """Yields the executor; None for processes of this machine, which the caller starts.
 
-        Args:
-            notify: Receives lines for people.
-
         Raises:
             A3GNNError: There is no cluster, or no such machine in it.
             MissingDependencyError: Ray is not installed.

@@ -26,9 +26,6 @@ class StoredCurves:
     """The longest curve of each `TrainConfig.curve_key`: configurations with one key learn the same.
 
     If measured times influence a choice, they learn the same only up to rounding (`TrainConfig.learning_key`).
-
-    Args:
-        setting: The task, the graph and the machine.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -60,13 +57,7 @@ class StoredCurves:
         )
 
     def cut(self, config: TrainConfig, metrics: Metrics, plan: CurvePlan) -> LearningCurve | None:
-        """Returns the part of the curve that a trial of `config` would train under `plan`; None if it is not known.
-
-        Args:
-            config: A configuration.
-            metrics: Its measured metrics.
-            plan: How far its curve is trained.
-        """
+        """Returns the part of the curve that a trial of `config` would train under `plan`; None if it is not known."""
         longest = self.of(config)
         # Old rows without a point do not tell where the first point lies; it needs at least one mini-batch.
         first = longest.batches[0] if longest.batches else self._first.get(config.curve_key(self._setting.task), 1)

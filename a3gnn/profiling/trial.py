@@ -92,11 +92,6 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
     The known curve is extended as far as `rules` allow. If fewer than `EVALUATIONS` points are new, the rest is
     rehearsed (`rehearse`). A whole curve is trained from its start and keeps no state, because the stored state may be
     further.
-
-    Args:
-        trainer: The trainer, which may have trained before.
-        rules: Rules for the curve's end.
-        request: The trial's request.
     """
     whole, plan = rules.plan.whole, request.plan
     limited = plan.host_limit_bytes is not None or plan.device_limit_bytes is not None
@@ -177,17 +172,17 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
 
 
 def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
-    given = graph, request.config, request.setting.task
+    config, task = request.config, request.setting.task
     options = TrainerOptions(scratch, evaluation_bytes=request.plan.evaluation_bytes)
-    if request.config.trainers > 1:
+    if config.trainers > 1:
         from a3gnn.hybrid.trainers.opening import open_hybrid
         from a3gnn.hybrid.trainers.request import Trainers
 
-        asked = Trainers().of(request.config)
+        asked = Trainers().of(config)
         assert asked is not None, "there are several"
-        several = asked.on(*given, hardware=lambda: request.setting.hardware)
-        return open_hybrid(*given, several, options)
-    return Trainer(*given, options, device="cuda" if request.setting.hardware.has_device else "cpu")
+        several = asked.on(graph, config, task, hardware=lambda: request.setting.hardware)
+        return open_hybrid(graph, config, task, several, options)
+    return Trainer(graph, config, task, options, device="cuda" if request.setting.hardware.has_device else "cpu")
 
 
 def _metrics(timing: Timing[Step], setup_s: float, cache_bytes: int) -> dict[str, Any]:

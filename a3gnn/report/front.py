@@ -229,10 +229,7 @@ class Front(FrontRows):
 
 
 def _lucky(
-    measured: Sequence[MeasuredConfig],
-    objectives: Objectives,
-    chosen: TrainConfig | None,
-    no_gain: TrainConfig | None,
+    measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None, no_gain: TrainConfig | None
 ) -> list[bool]:
     """Returns which of `measured` look better than `chosen` and were not measured together with it.
 
@@ -255,10 +252,7 @@ def _lucky(
 
 
 def _picks(
-    feasible: Sequence[Figures],
-    objectives: Objectives,
-    chosen: int | None,
-    reference_s: float | None,
+    feasible: Sequence[Figures], objectives: Objectives, chosen: int | None, reference_s: float | None
 ) -> dict[int, list[str]]:
     """Returns the priorities by the index of their best in `feasible`; the tune's own priority has `chosen`."""
     best: dict[int, list[str]] = {}

@@ -58,9 +58,8 @@ def changes_of(config: TrainConfig, task: Task) -> tuple[Change, ...]:
     for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
         value, before = own[knob.name], baseline[knob.name]
         if value != before:
-            shown = show_value(knob, before, task), show_value(knob, value, task)
             words = describe_knob(knob, value).strip(" ()") if _has_words(knob) else ""
-            found.append(Change(knob.name, *shown, words))
+            found.append(Change(knob.name, show_value(knob, before, task), show_value(knob, value, task), words))
     return tuple(found)
 
 
@@ -112,7 +111,7 @@ def configuration(label: str, config: TrainConfig) -> Iterator[str]:
     yield from wrapped(describe_config(config), f"{label:<{indent}}", " " * indent)
 
 
-def row(label: str, *cells: str) -> str:
+def row(label: str, cells: Sequence[str]) -> str:
     """Returns a label and cells in aligned columns; a label that is too long has a line of its own."""
     above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
     *first, last = cells

@@ -139,12 +139,12 @@ class HttpClient:
     def lines(self, path: str, last: int) -> Iterator[str]:
         """Yields the lines of an event stream, beginning after event `last`, until the stream ends."""
         with self._opened("GET", path, None, {"Last-Event-ID": str(last)}, {}) as response:
-            while line := self._line(response):
+            while True:
+                with self._awaited():
+                    line = response.readline()
+                if not line:
+                    return
                 yield line.decode().rstrip("\n")
-
-    def _line(self, response: http.client.HTTPResponse) -> bytes:
-        with self._awaited():
-            return response.readline()
 
     @contextmanager
     def _opened(

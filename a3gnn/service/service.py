@@ -232,13 +232,7 @@ def _encoded(event: LogLine) -> bytes:
 
 
 class Profiles:
-    """The profile store in the service's database.
-
-    Args:
-        engine: The service's database.
-        place: Its path or SQLAlchemy URL.
-        examiner: Runs the processes that read measurements.
-    """
+    """The profile store in the service's database."""
 
     def __init__(self, engine: sa.Engine, place: str, examiner: Examiner) -> None:
         self._engine, self._place, self._examiner = engine, place, examiner

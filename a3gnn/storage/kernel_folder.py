@@ -38,8 +38,7 @@ _THIS = "storage/kernel_folder.py"
 _COMPILED = b"njit"
 #: The module, and the names imported from it.
 _IMPORT = re.compile(
-    rb"^[ \t]*(?:from|import)[ \t]+(a3gnn[\w.]*)(?:[ \t]+import[ \t]+(\([^)]*\)|[^\n]*))?",
-    re.MULTILINE,
+    rb"^[ \t]*(?:from|import)[ \t]+(a3gnn[\w.]*)(?:[ \t]+import[ \t]+(\([^)]*\)|[^\n]*))?", re.MULTILINE
 )
 
 #: The open lock file of each folder that this process holds.

@@ -215,10 +215,7 @@ class _Auto:
         with self._timed("train_s"):
             try:
                 trained = self._train(
-                    chosen,
-                    epochs=self._ending.epochs,
-                    notify=self._with_folder,
-                    progress=self._progress,
+                    chosen, epochs=self._ending.epochs, notify=self._with_folder, progress=self._progress
                 )
             except (MemoryLimitError, GraphServerError) as error:
                 raise type(error)(self._shown(str(error))) from error

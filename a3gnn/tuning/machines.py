@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import shlex
 import threading
 import traceback
@@ -14,22 +12,14 @@ from typing import Any, NamedTuple
 
 from a3gnn.errors import A3GNNError, ExitCode
 from a3gnn.objectives import Objectives
-from a3gnn.option_names import as_flags, call, flags_are_used, option, options
-from a3gnn.process.child import (
-    described_status,
-    interrupt_by_sigterm,
-    said,
-    start_program,
-    take_order,
-    take_stdout,
-)
+from a3gnn.option_names import call, flags_are_used, option, options
+from a3gnn.process.child import carry_out, described_status, interrupt_by_sigterm, said, start_program
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.profiling.store.provenance import describe_machine
 from a3gnn.report.table import aligned
 from a3gnn.report.text import configuration, wrapped
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
-from a3gnn.threads import wait_policy
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.study.budget import LOOK_S, ask_to_stop, forget_stop, stop_is_asked
 from a3gnn.tuning.study.folder import check_folder, holds_tune, no_tune
@@ -338,19 +328,8 @@ def main() -> None:
     EXIT CODE}, whose message is empty if the tune has chosen. The process and its running trial end when the parent
     ends. SIGTERM ends it as Ctrl-C ends a tune.
     """
-    wait_policy.adopt()
     interrupt_by_sigterm()
-    order = take_order()
-    if order is None:
-        return
-    stdout = take_stdout()
-
-    def say(value: object) -> None:
-        os.write(stdout, json.dumps(value).encode() + b"\n")
-
-    with as_flags(order["flags"]):
-        say(_outcome(order, say))
-    os._exit(0)  # everything is on disk, and unloading torch takes a second
+    carry_out(lambda order, say: say(_outcome(order, say)))
 
 
 def _outcome(order: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:

@@ -7,23 +7,21 @@ would stay in the memory of the trainings that follow, and count in their peak a
 from __future__ import annotations
 
 import base64
-import json
-import os
 import pickle
 import shutil
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import A3GNNError, InfeasibleError
 from a3gnn.graphs.graph import Graph
-from a3gnn.option_names import as_flags, flags_are_used
-from a3gnn.process.child import described_status, end, said, start_program, take_order, take_stdout
+from a3gnn.option_names import flags_are_used
+from a3gnn.process.child import carry_out, described_status, end, said, start_program
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
-from a3gnn.threads import wait_policy
 
 
 def recommend_apart(graph: Graph, task: Task, limit: int | None, folder: Path, notify: Callable[[str], None]) -> None:
@@ -120,24 +118,18 @@ def main() -> None:
 
     It writes a JSON value per line to stdout: strings for people, and {"error": MESSAGE} if nothing is recommended.
     """
-    wait_policy.adopt()
-    stdout, order = take_stdout(), take_order()
-    if order is None:
-        return
+    carry_out(_answer)
 
-    def say(value: object) -> None:
-        os.write(stdout, json.dumps(value).encode() + b"\n")
 
-    with as_flags(order["flags"]):
-        try:
-            graph, task = pickle.loads(base64.b64decode(order["graph"])), Task.from_dict(order["task"])
-            recommend_first(graph, task, order["limit"], Path(order["folder"]), say)
-        except A3GNNError as error:
-            say({"error": str(error)})
-        except Exception as error:
-            traceback.print_exc()
-            say({"error": f"no configuration could be recommended: {error!r}"})
-    os._exit(0)  # the answer is written, and unloading torch takes a second
+def _answer(order: Mapping[str, Any], say: Callable[[object], None]) -> None:
+    try:
+        graph, task = pickle.loads(base64.b64decode(order["graph"])), Task.from_dict(order["task"])
+        recommend_first(graph, task, order["limit"], Path(order["folder"]), say)
+    except A3GNNError as error:
+        say({"error": str(error)})
+    except Exception as error:
+        traceback.print_exc()
+        say({"error": f"no configuration could be recommended: {error!r}"})
 
 
 if __name__ == "__main__":

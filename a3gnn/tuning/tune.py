@@ -32,15 +32,8 @@ from a3gnn.tuning.beliefs.expectations import believed
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
 from a3gnn.tuning.engines.engine import Engine, make_engine
 from a3gnn.tuning.outcome.result import SearchSummary, TuneResult, finished_result, say_finished
+from a3gnn.tuning.run import rounds
 from a3gnn.tuning.run.finish import finish, finish_stopped
-from a3gnn.tuning.run.rounds import (
-    Explored,
-    beliefs_after,
-    explore,
-    measure_references,
-    measure_smallest,
-    warn_of_short_budget,
-)
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.arguments import check_places, make_request
@@ -232,13 +225,14 @@ def tune_study(history: History, runner: Runner, engine: Engine | None = None) -
         InfeasibleError: Nothing keeps the limits.
     """
     request = history.study.request
+    engine = engine or make_engine(request.engine, request.seed)
     try:
         try:
             with stopped_by_file(runner.folder):
-                found = _measured(history, runner, engine or make_engine(request.engine, request.seed))
+                measured, choice, search = _measured(history, runner, engine)
         except StopAsked:
             return finish_stopped(history, runner)
-        return finish(*found, runner)
+        return finish(measured, choice, search, runner)
     except InfeasibleError as error:
         runner.state = dataclasses.replace(runner.state, problem=str(error))  # for the report
         raise
@@ -249,15 +243,15 @@ def _measured(history: History, runner: Runner, engine: Engine) -> tuple[History
     first = kept_surrogate(dataclasses.replace(history, trials=(), timings=()), runner.notify)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware, remedy=False):
         runner.notify(reason)
-        explored = Explored(beliefs_after(history, first), SearchSummary(history.study.request.engine))
+        explored = rounds.Explored(rounds.beliefs_after(history, first), SearchSummary(history.study.request.engine))
     else:
         runner.begin_phase("baseline")
-        is_warned = warn_of_short_budget(history, runner)
-        references = measure_references(history, first, runner)
+        is_warned = rounds.warn_of_short_budget(history, runner)
+        references = rounds.measure_references(history, first, runner)
         if not is_warned:
-            warn_of_short_budget(references, runner)
+            rounds.warn_of_short_budget(references, runner)
         runner.begin_phase("search")
-        explored = explore(references, first, runner, engine)
-    measured = measure_smallest(explored.beliefs, runner)
+        explored = rounds.explore(references, first, runner, engine)
+    measured = rounds.measure_smallest(explored.beliefs, runner)
     runner.begin_phase("verify")
     return measured, verify(measured, runner, believed(measured, explored.beliefs.surrogate)), explored.search

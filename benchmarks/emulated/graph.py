@@ -35,8 +35,7 @@ from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import fit_surrogate, learning_differently, predict
 from a3gnn.tuning.engines.engine import Engine
-from a3gnn.tuning.engines.improvement import STARTS
-from a3gnn.tuning.engines.maximize import maximize
+from a3gnn.tuning.engines.improvement import STARTS, maximize
 from a3gnn.tuning.run.blocks import CONTENDERS
 from a3gnn.tuning.run.plans import trial_plan
 from a3gnn.tuning.study.budget import VERIFICATION_SHARE

@@ -198,11 +198,6 @@ def imagined(settings: Sequence[Setting], count: int, seed: int) -> list[Setting
 
     A policy that only saw the few graphs and machines of the corpus would learn them by heart. Sizes and constants are
     multiplied by random factors; shares stay. Some machines get a device.
-
-    Args:
-        settings: At least one.
-        count: Number of settings.
-        seed: Decides all draws.
     """
     random, found = generator(seed, "imagined"), []
     for number in range(count):

@@ -84,6 +84,7 @@ def general_scales(correction: LocalCorrection, models: Sequence[ResidualModel])
 _MIN_OWN_ROWS = 8
 
 
+@dataclass(frozen=True, slots=True)
 class CorrectionFit:
     """Fits corrections to the errors of the residual models.
 
@@ -97,21 +98,12 @@ class CorrectionFit:
         seed: Decides folds.
     """
 
-    def __init__(
-        self,
-        source: RowSource,
-        models: Sequence[ResidualModel],
-        weights: Array,
-        noise: Mapping[str, float],
-        coverage: float,
-        seed: int,
-    ) -> None:
-        self.source = source
-        self.models = models
-        self.weights = weights
-        self.noise = noise
-        self.coverage = coverage
-        self.seed = seed
+    source: RowSource
+    models: Sequence[ResidualModel]
+    weights: Array
+    noise: Mapping[str, float]
+    coverage: float
+    seed: int
 
     def own_calibrations(self, target: str | None) -> Calibrations:
         """Returns the calibrations, refined by their own rows for the settings of graph `target`; None: for all."""

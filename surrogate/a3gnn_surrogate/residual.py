@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -18,15 +18,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from a3gnn.errors import unknown_name
 from a3gnn.seeding import generator
+from a3gnn_surrogate import local
 from a3gnn_surrogate.columns import MAX_FOLDS, Array
-from a3gnn_surrogate.local import (
-    KindFactors,
-    VarianceComponents,
-    half_width,
-    rbf_kernel,
-    scores_beside_default,
-    scores_given_default,
-)
 from a3gnn_surrogate.rows import ACCURACY_DROP, OUTPUTS, RELEVANT, RowSource, TrainingRows
 
 Features = NDArray[np.float32]
@@ -87,6 +80,7 @@ class Regressor(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class BoostedTrees:
     """XGBoost with a fixed number of shallow trees; deterministic for a seed.
 
@@ -97,17 +91,10 @@ class BoostedTrees:
         parameters: XGBoost's parameters, with the names in `PARAMETERS`.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        trees: int = 0,
-        booster: xgboost.Booster | None = None,
-        parameters: Mapping[str, float] = PARAMETERS,
-    ) -> None:
-        self.seed = seed
-        self.trees = trees
-        self.booster = booster
-        self.parameters = parameters
+    seed: int
+    trees: int = 0
+    booster: xgboost.Booster | None = None
+    parameters: Mapping[str, float] = field(default_factory=lambda: PARAMETERS)
 
     def tune(self, folds: Sequence[Fold], sample_weight: Array) -> Self:
         """Chooses the number of trees, possibly none, with the least squared error over `folds`.
@@ -148,6 +135,7 @@ class BoostedTrees:
         return booster
 
 
+@dataclass(eq=False)
 class Baseline:
     """A regressor of scikit-learn with fixed hyper-parameters.
 
@@ -156,9 +144,8 @@ class Baseline:
         weight_name: The name of its `fit` parameter for sample weights.
     """
 
-    def __init__(self, regressor: Any, weight_name: str) -> None:
-        self.regressor = regressor
-        self.weight_name = weight_name
+    regressor: Any
+    weight_name: str
 
     def tune(self, folds: Sequence[Fold], sample_weight: Array) -> Self:
         """Returns itself."""
@@ -299,11 +286,11 @@ class ResidualModel:
 
     learner: Regressor
     intercept: float
-    variances: VarianceComponents
+    variances: local.VarianceComponents
     scale_unseen: float
     scale_default_known: float
     scale_beside_default: float
-    kinds: KindFactors
+    kinds: local.KindFactors
 
     def predict(self, features: Features) -> Array:
         """Returns the residual before any local correction, float64, shape (n,)."""
@@ -315,7 +302,7 @@ def prior_model(output: str, coverage: float) -> ResidualModel:
     prior = _PRIORS[output]
     # A higher coverage widens intervals as for a normal error, whose tail is about exp(-width^2).
     factor = float(np.sqrt(np.log(1 - coverage) / np.log(1 - _PRIOR_COVERAGE)))
-    variances = VarianceComponents(prior.between_settings**2, prior.within_setting**2, prior.noise**2)
+    variances = local.VarianceComponents(prior.between_settings**2, prior.within_setting**2, prior.noise**2)
     known = prior.half_width_default_known * factor / variances.deviation_given_one
     return ResidualModel(
         learner=NoLearner(),
@@ -324,7 +311,7 @@ def prior_model(output: str, coverage: float) -> ResidualModel:
         scale_unseen=prior.half_width_unseen * factor / variances.deviation,
         scale_default_known=known,  # of a configuration that has nothing in common with the default
         scale_beside_default=known,
-        kinds=KindFactors(),
+        kinds=local.KindFactors(),
     )
 
 
@@ -351,9 +338,9 @@ def fit_residual_model(
     learner.fit(rows.features[usable], centred[usable], weights[usable])
     intercept = _mean_of_means(rows.residual(output), rows.settings)
     variances = variance_components(errors, rows.points[:, RELEVANT[output]], rows.settings, prior.variances)
-    kinds = KindFactors()
+    kinds = local.KindFactors()
     if output == ACCURACY_DROP:
-        kinds = KindFactors.of(scores_given_default(errors, rows, variances, output), rows.points)
+        kinds = local.KindFactors.of(local.scores_given_default(errors, rows, variances, output), rows.points)
     return ResidualModel(
         learner, intercept, variances, *_scales(errors, rows, variances, output, kinds, prior, coverage), kinds
     )
@@ -386,18 +373,18 @@ def held_out_errors(source: RowSource, output: int, weights: Array, learner: Reg
 def _scales(
     errors: Array,
     rows: TrainingRows,
-    variances: VarianceComponents,
+    variances: local.VarianceComponents,
     output: int,
-    kinds: KindFactors,
+    kinds: local.KindFactors,
     prior: ResidualModel,
     coverage: float,
 ) -> tuple[float, float, float]:
     """Returns the scales of a `ResidualModel` from held-out `errors`; those of `prior` if there are too few."""
     factors = kinds.at(rows.points)
-    unseen = half_width(errors / variances.deviation, rows.graphs, coverage)
+    unseen = local.half_width(errors / variances.deviation, rows.graphs, coverage)
     known, beside = (
-        half_width(scored(errors, rows, variances, output) / factors, rows.graphs, coverage)
-        for scored in (scores_given_default, scores_beside_default)
+        local.half_width(scored(errors, rows, variances, output) / factors, rows.graphs, coverage)
+        for scored in (local.scores_given_default, local.scores_beside_default)
     )
     if len(np.unique(rows.graphs)) == 1:
         least = prior.scale_unseen * prior.variances.deviation / variances.deviation
@@ -466,8 +453,8 @@ def _mean_of_means(residual: Array, settings: NDArray[np.str_]) -> float:
 
 
 def variance_components(
-    errors: Array, points: Array, settings: NDArray[np.str_], prior: VarianceComponents
-) -> VarianceComponents:
+    errors: Array, points: Array, settings: NDArray[np.str_], prior: local.VarianceComponents
+) -> local.VarianceComponents:
     """Returns the variance components of held-out `errors`; with few settings, the prior's between settings.
 
     Rows of a setting resemble each other, so their mean takes a part of their variance. Of m rows whose kernel has the
@@ -485,9 +472,9 @@ def variance_components(
         means.append(float(errors[own].mean()))
         if (count := int(own.sum())) >= _MIN_SETTING_ROWS:
             left += float(((errors[own] - means[-1]) ** 2).sum())
-            alike = float(rbf_kernel(points[own], points[own]).mean())
+            alike = float(local.rbf_kernel(points[own], points[own]).mean())
             expected += (1 - _NOISE_SHARE) * count * (1 - alike) + _NOISE_SHARE * (count - 1)
     total = left / expected if expected else prior.within_setting
     between = float(np.mean(np.square(means))) if len(means) >= _MIN_SETTING_ROWS else prior.between_settings
     noise = max(_NOISE_SHARE * total, prior.noise / 4)
-    return VarianceComponents(max(between, total / 4, 1e-9), max(total - noise, noise), noise)
+    return local.VarianceComponents(max(between, total / 4, 1e-9), max(total - noise, noise), noise)

@@ -29,6 +29,7 @@ from a3gnn.measurement import Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting, setting_key, task_graph_key
 from a3gnn.version import __version__
+from a3gnn_surrogate import residual
 from a3gnn_surrogate.assemble import default_epochs, metrics_of, with_known_curves
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.corrections import CorrectionFit, SettingCorrections, general_scales
@@ -37,16 +38,6 @@ from a3gnn_surrogate.known_curves import KnownCurves, KnownDefault
 from a3gnn_surrogate.local import KindFactors, LocalCorrection, VarianceComponents
 from a3gnn_surrogate.physics.analytic import analytic_metrics
 from a3gnn_surrogate.physics.stage_seconds import Calibrations
-from a3gnn_surrogate.residual import (
-    THREADS,
-    BoostedTrees,
-    NoLearner,
-    Regressor,
-    ResidualModel,
-    fit_residual_model,
-    make_learner,
-    refit,
-)
 from a3gnn_surrogate.rows import (
     LEARNED,
     OUTPUTS,
@@ -148,10 +139,10 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         source = RowSource(measurements, self.physics, judged_by)
         rows = source.rows()
         weights = np.where(rows.graphs == target, self.target_weight, 1.0)
-        self.residual_models_: list[ResidualModel] = [
-            fit_residual_model(source, output, weights, self._make, self.coverage, self.seed)
+        self.residual_models_: list[residual.ResidualModel] = [
+            residual.fit_residual_model(source, output, weights, self._make, self.coverage, self.seed)
             if like is None
-            else refit(like.residual_models_[output], rows, output, weights)
+            else residual.refit(like.residual_models_[output], rows, output, weights)
             for output in range(len(OUTPUTS))
         ]
         prior = self.residual_models_[THROUGHPUT].variances.noise ** 0.5
@@ -168,10 +159,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return self
 
     def predict(
-        self,
-        configs: Sequence[TrainConfig] | Columns,
-        setting: Setting,
-        reference: KnownDefault | None = None,
+        self, configs: Sequence[TrainConfig] | Columns, setting: Setting, reference: KnownDefault | None = None
     ) -> Prediction:
         """Returns the predicted metrics of `configs`, in their order.
 
@@ -206,15 +194,11 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
     def knows_curve(self, configs: Sequence[TrainConfig] | Columns, setting: Setting) -> NDArray[np.bool_]:
         """Returns for which of `configs` a learning curve is known, bool, shape (n_configs,).
 
-        Args:
-            configs: As in `predict`.
-            setting: As in `predict`.
-
         Raises:
             NotFittedError: `fit` was not called.
         """
         self._check_fitted()
-        return self.known_curves_.get(setting_key(setting), KnownCurves()).positions(as_columns(configs)) >= 0
+        return self._curves(setting).positions(as_columns(configs)) >= 0
 
     def noise(self, hardware: Hardware) -> float:
         """Returns the relative standard deviation of one trial's throughput on a machine.
@@ -283,8 +267,8 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return np.ascontiguousarray(features[:, [FEATURE_NAMES.index(name) for name in self.feature_names_]])
 
     @property
-    def _make(self) -> Callable[[], Regressor]:
-        return lambda: make_learner(self.learner, self.seed)
+    def _make(self) -> Callable[[], residual.Regressor]:
+        return lambda: residual.make_learner(self.learner, self.seed)
 
     def _check_parameters(self) -> None:
         self._make()
@@ -335,7 +319,7 @@ def _save(surrogate: Surrogate, folder: Path) -> Path:
         (folder / _MANIFEST).unlink(missing_ok=True)
         for output, model in zip(OUTPUTS, surrogate.residual_models_, strict=True):
             outputs[output] = _model_fields(model)
-            if isinstance(model.learner, BoostedTrees) and model.learner.booster is not None:
+            if isinstance(model.learner, residual.BoostedTrees) and model.learner.booster is not None:
                 content = model.learner.booster.save_raw("ubj")
                 (folder / f"{output}.ubj").write_bytes(content)
                 outputs[output]["hash"] = _hash(content)
@@ -403,27 +387,29 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _model_fields(model: ResidualModel) -> dict[str, Any]:
+def _model_fields(model: residual.ResidualModel) -> dict[str, Any]:
     """Returns the JSON fields of a model."""
     return {
         "intercept": model.intercept,
         **{name: getattr(model, name) for name in SCALES},
         "kinds": model.kinds._asdict(),
-        "trees": model.learner.trees if isinstance(model.learner, BoostedTrees) else None,
+        "trees": model.learner.trees if isinstance(model.learner, residual.BoostedTrees) else None,
         "variances": dataclasses.asdict(model.variances),
     }
 
 
-def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) -> ResidualModel:
-    learner: Regressor = NoLearner()
+def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) -> residual.ResidualModel:
+    learner: residual.Regressor = residual.NoLearner()
     if fields["trees"] is not None:
-        learner = BoostedTrees(seed, fields["trees"])
+        learner = residual.BoostedTrees(seed, fields["trees"])
         if fields["trees"]:
             learner.booster = xgboost.Booster(model_file=_read_booster(folder / f"{output}.ubj", fields["hash"]))
-            learner.booster.set_param(THREADS)  # files hold no number of threads
+            learner.booster.set_param(residual.THREADS)  # files hold no number of threads
     variances = VarianceComponents(**fields["variances"])
     scales = {name: fields[name] for name in SCALES}
-    return ResidualModel(learner, fields["intercept"], variances, **scales, kinds=KindFactors(**fields["kinds"]))
+    return residual.ResidualModel(
+        learner, fields["intercept"], variances, **scales, kinds=KindFactors(**fields["kinds"])
+    )
 
 
 def _read_booster(file: Path, expected: str) -> bytearray:

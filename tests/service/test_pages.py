@@ -12,6 +12,7 @@ import pytest
 from a3gnn.service.client import Client, RemoteStudy
 from a3gnn.service.graphs.shelf import KnownGraph
 from a3gnn.service.pages.start import start_page
+from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.studies.study_files import FILES
 from tests.service.servers import GRAPH, JSON, Server, problem
 
@@ -152,10 +153,11 @@ def test_the_form_reaches_every_graph(idle: Server) -> None:
         assert idle.ask("DELETE", f"/graphs/{number}").status == 204
 
 
-def test_the_form_leads_to_older_graphs(idle: Server) -> None:
+def test_the_form_leads_to_older_graphs(tmp_path: Path) -> None:
+    settings = ServiceSettings(tmp_path)
     graphs = [KnownGraph(number, f"g{number}", "path", "", "", "", None, 0.0, {}) for number in (9, 8)]
-    assert 'href="/start?find=a+%26b&amp;before=8"' in start_page(graphs, {"find": "a &b"}, older=8)
-    assert "Older graphs" not in start_page(graphs, {})
+    assert 'href="/start?find=a+%26b&amp;before=8"' in start_page(settings, graphs, {"find": "a &b"}, older=8)
+    assert "Older graphs" not in start_page(settings, graphs, {})
 
 
 def test_scripts_and_styles_come_from_the_server_alone(idle: Server) -> None:

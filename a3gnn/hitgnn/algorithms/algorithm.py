@@ -90,12 +90,6 @@ class Algorithm:
     def stored(self, graph: Graph, parts: NDArray[np.int32], rank: int, ranks: int) -> Stored:
         """Returns the features that `rank` stores.
 
-        Args:
-            graph: The graph.
-            parts: The result of `Algorithm.parts`.
-            rank: The rank, from 0.
-            ranks: Number of ranks.
-
         Raises:
             UsageError: The strategy returned something else, or does not fit the algorithm.
         """
@@ -117,11 +111,6 @@ class Algorithm:
         """Returns the values, by name as JSON types, that must be equal for a run to continue bit-identically.
 
         Stored rows do not change results. Stored columns do: they decide the order in which partial sums are added.
-
-        Args:
-            graph: The graph.
-            parts: The result of `Algorithm.parts`.
-            ranks: Number of ranks.
         """
         digest = hashlib.blake2b(parts[graph.train_ids].tobytes(), digest_size=8).hexdigest()
         known = {"algorithm": self.name, "parts": digest, "balanced": self.balanced}
@@ -135,12 +124,7 @@ class Algorithm:
 
 
 class RankOf(Together):
-    """See `Together`: each rank trains mini-batches of its own, and reads features it does not store from host memory.
-
-    Args:
-        algorithm: The algorithm.
-        ranks: The group of all ranks.
-    """
+    """See `Together`: each rank trains mini-batches of its own, and reads features it lacks from host memory."""
 
     def __init__(self, algorithm: Algorithm, ranks: TorchRanks) -> None:
         super().__init__(ranks)

@@ -292,7 +292,7 @@ class SplitModel(nn.Module):
     def __init__(self, model: Model, ranks: Ranks, columns: tuple[int, int]) -> None:
         super().__init__()
         self._num_features = model.layers[0].in_channels
-        self._names = _narrow(model.layers[0], *columns)
+        self._names = _narrow(model.layers[0], columns)
         self.model, self._ranks, self.columns, self.traffic = model, ranks, columns, SplitTraffic()
         self._told: list[tuple[int, int]] = []
 
@@ -454,8 +454,9 @@ def _checked(columns: list[tuple[int, int]], num_features: int) -> list[tuple[in
     )
 
 
-def _narrow(layer: Layer, low: int, high: int) -> list[str]:
-    """Narrows `layer` to columns `low` to `high` of its input; returns the names of its maps' weights in a `Model`."""
+def _narrow(layer: Layer, columns: tuple[int, int]) -> list[str]:
+    """Narrows `layer` to `columns` of its input, from and to; returns the names of its maps' weights in a `Model`."""
+    low, high = columns
     mapping = {id(weight) for weight in layer.input_weights}
     names = [name for name, weight in layer.named_parameters() if id(weight) in mapping]
     for name in names:

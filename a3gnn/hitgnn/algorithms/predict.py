@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
 from a3gnn.hitgnn.algorithms.iterations import Iterations, RankSchedule
 from a3gnn.hitgnn.algorithms.stored import Stored
-from a3gnn.hitgnn.platforms.lines import aligned
+from a3gnn.hitgnn.platforms.lines import table
 from a3gnn.hitgnn.platforms.metadata import Platform
 from a3gnn.hitgnn.platforms.performance import (
     INDIRECT,
@@ -66,10 +66,6 @@ class AlgorithmEstimate(NamedTuple):
     nvtps: float
     nvtps_per_gb_per_s: float
     moved_bytes: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return self._asdict()
 
 
 def predict_algorithms(
@@ -123,7 +119,7 @@ def algorithm_lines(found: Sequence[AlgorithmEstimate]) -> Iterator[str]:
     alone = found[0].epoch_s
     yield "epoch with each algorithm: beta and moved bytes are counted in mini-batches"
     yield "of the graph, seconds are predicted; one device stores all rows"
-    yield from aligned(
+    yield from table(
         ("algorithm", "devices", "beta", "extras", "moved", "epoch s", "speed-up", "M NVTPS"),
         [
             (

@@ -40,17 +40,7 @@ _LOW = 1 << 20
 
 
 class RankPipeline(Pipeline):
-    """A `Pipeline` of one rank's mini-batch of each iteration, sampled in the whole graph.
-
-    Args:
-        graph: See `Pipeline`.
-        config: See `Pipeline`.
-        fanouts: See `Pipeline`.
-        options: See `Pipeline`.
-        iterations: Assigns mini-batches to iterations and ranks.
-        rank: This rank.
-        features: This rank's features.
-    """
+    """A `Pipeline` of one rank's mini-batch of each iteration, sampled in the whole graph."""
 
     def __init__(
         self,
@@ -80,7 +70,8 @@ class RankPipeline(Pipeline):
         self, graph: Graph, adjacency: tuple[NDArray[np.int64], NDArray[np.int32]]
     ) -> tuple[FeatureStore, AnySampler]:
         none_cached = np.empty(0, dtype=np.int32)
-        sampler = open_sampler(Edges(*adjacency), self._fanouts, self._config, self._options, none_cached)
+        edges = Edges(indptr=adjacency[0], indices=adjacency[1])
+        sampler = open_sampler(edges, self._fanouts, self._config, self._options, none_cached)
         return self._features, _KeepingStep(sampler, self._seeds[:1])
 
 
@@ -89,17 +80,8 @@ class RankTrainer(Trainer):
 
     Each mini-batch is sampled in the whole graph. Its dropout and degrees are those of one process that trains it
     alone. Batch norms normalize over all mini-batches of an iteration. Weights stay equal on all ranks, bit for bit. A
-    rank without a mini-batch keeps step at weight 0, as ranks without seeds do.
-
-    Args:
-        graph: See `Trainer`.
-        config: See `Trainer`; `batch_size` counts the seeds of one rank's mini-batch.
-        task: See `Trainer`.
-        options: See `Trainer`.
-        iterations: Assigns mini-batches to iterations and ranks.
-        features: This rank's features.
-        member: This rank and its peers.
-        device: See `Trainer`.
+    rank without a mini-batch keeps step at weight 0, as ranks without seeds do. The configuration's `batch_size` counts
+    the seeds of one rank's mini-batch.
 
     Attributes:
         batches_per_epoch: Iterations per epoch.
@@ -215,10 +197,6 @@ class _KeepingStep:
     """Wraps a sampler; a mini-batch without seeds gets the sample of a stand-in node, cut to a share without seeds.
 
     Idle ranks thus keep step at weight 0 (`a3gnn.sampling.share.cut`).
-
-    Args:
-        sampler: The wrapped sampler.
-        stand_in: The node, int32, shape (1,).
     """
 
     def __init__(self, sampler: AnySampler, stand_in: NDArray[np.int32]) -> None:

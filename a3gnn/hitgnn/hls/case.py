@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -105,21 +106,11 @@ class LayerResult:
         """Reads the results of `case`, one per layer, from the file that a simulation or host program wrote."""
         values = np.fromfile(path, dtype="<f4")
         results: list[Self] = []
-        begin = 0
         for layer in case.layers:
-            columns = len(layer.bias)
-            shapes = (
-                (layer.num_destinations, columns),
-                layer.weight.shape,
-                (columns,),
-                (layer.num_sources, layer.in_columns),
-            )
-            arrays = []
-            for shape in shapes:
-                end = begin + int(np.prod(shape))
-                arrays.append(values[begin:end].reshape(shape))
-                begin = end
-            results.append(cls(*arrays))
+            out, sources = (layer.num_destinations, len(layer.bias)), (layer.num_sources, layer.in_columns)
+            shapes = (out, layer.weight.shape, layer.bias.shape, sources)
+            *parts, values = np.split(values, np.cumsum([math.prod(shape) for shape in shapes]))
+            results.append(cls(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))))
         return results
 
     def errors(self, expected: LayerResult) -> dict[str, float]:

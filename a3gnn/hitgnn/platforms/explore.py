@@ -146,7 +146,7 @@ class Exploration:
             "nvtps_per_gb_per_s": self.nvtps_per_gb_per_s,
             **fitted,
             "dies": [grid.to_dict() for grid in self.grids],
-            "workloads": [{**one._asdict(), "workload": one.workload.to_dict()} for one in self.estimates],
+            "workloads": [{**one._asdict(), "workload": dataclasses.asdict(one.workload)} for one in self.estimates],
             "betas": [one._asdict() for one in self.betas],
             "scaling": [one._asdict() for one in self.scaling],
             "seconds": self.seconds,

@@ -67,8 +67,8 @@ def _choice(found: Exploration) -> Iterator[str]:
             yield f"        {_taken(grid, grid.chosen)} on {dies}"
             if grid.frugal != grid.chosen:
                 yield f"        within 1%: {_taken(grid, grid.frugal)}"
-    reaches = "reaches" if found.design is None else "       "
-    yield f"{reaches} {found.nvtps / 1e6:.1f} M vertices traversed per second (NVTPS), {_efficiency(found)} per GB/s"
+    per_gb, reaches = found.nvtps_per_gb_per_s, "reaches" if found.design is None else "       "
+    yield f"{reaches} {found.nvtps / 1e6:.1f} M vertices traversed per second (NVTPS), {per_gb / 1e3:.0f} K per GB/s"
 
 
 def _grid(grid: DieGrid, several: bool) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _workloads(found: Exploration) -> Iterator[str]:
     yield "ms per mini-batch, forward and backward; stages overlap in an iteration"
     long = [one.workload.name for one in found.estimates if len(one.workload.name) > _NAME]
     yield from (f"graph: {name}" for name in long)
-    yield from aligned(
+    yield from table(
         ("", "vertices", "loading", "adding", "update", "iteration", "epoch s", "M NVTPS"),
         [
             (
@@ -139,13 +139,13 @@ def _betas(found: Exploration) -> Iterator[str]:
         gain = f"{one.kept_nvtps / one.indirect_nvtps - 1:+.0%}"
         rows.append((f"{one.beta:g}", *design, _millions(one.kept_nvtps), *traded, _millions(one.indirect_nvtps), gain))
     chosen = ("(n, m)", "chosen", "kept", "2n, m/2") if found.grids else ("direct",)
-    yield from aligned(("beta", *chosen, "indirect", "direct gains"), rows)
+    yield from table(("beta", *chosen, "indirect", "direct gains"), rows)
 
 
 def _scaling(found: Exploration) -> Iterator[str]:
     yield f"speed-up over one device at beta {found.given.beta:g}; links alone counts only transfers, so"
     yield "the speed-up can be larger if computing takes time"
-    yield from aligned(
+    yield from table(
         ("devices", "direct", "indirect", "links alone"),
         [
             (f"{one.devices}", f"{one.speed_up:.2f}", f"{one.indirect_speed_up:.2f}", f"{one.transfer_bound:.2f}")
@@ -154,15 +154,12 @@ def _scaling(found: Exploration) -> Iterator[str]:
     )
 
 
-def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yields aligned columns: the first one to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
-    for row in (headings, *rows):
-        first, *rest = (
-            f"{cell:<{width}}" if not i else f"{cell:>{width}}"
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join([f"  {first}", *rest]).rstrip()
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields aligned columns, indented: the first one to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    for first, *rest in (headings, *rows):
+        cells = (f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
+        yield "  ".join([f"  {first:<{widths[0]}}", *cells]).rstrip()
 
 
 def _taken(grid: DieGrid, at: int) -> str:
@@ -173,10 +170,6 @@ def _taken(grid: DieGrid, at: int) -> str:
 def _luts(grid: DieGrid, at: int) -> str:
     low, high = (f"{bound[at]:.0%}" for bound in grid.luts)
     return low if low == high else f"{low} to {high}"
-
-
-def _efficiency(found: Exploration) -> str:
-    return f"{found.nvtps_per_gb_per_s / 1e3:.0f} K"
 
 
 def _digits(value: float) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import TrainConfig
@@ -71,10 +70,6 @@ class Workload:
     def num_weights(self) -> int:
         """Weights of the model's linear maps, whose gradients are synchronized."""
         return model_parameters(OPERATORS[self.model], self.widths)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
 
 
 def paper_workloads(task: Task, batch_size: int) -> tuple[Workload, ...]:

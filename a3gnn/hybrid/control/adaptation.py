@@ -44,10 +44,6 @@ class DivisionChange:
     shares_before: list[int]
     threads_before: list[int]
 
-    def takes_back(self, other: DivisionChange) -> bool:
-        """Returns whether this is the division before `other`."""
-        return (self.shares, self.threads) == (other.shares_before, other.threads_before)
-
     @property
     def line(self) -> str:
         """A message with the change and its reason."""
@@ -175,7 +171,8 @@ class Adaptation:
     def _reason(self, before: Assignment, change: DivisionChange) -> str:
         """Returns the reason: a change that is undone, the largest drift since `before` was new, or the goal."""
         latest = self.changes[-1] if self.changes else None
-        if latest is not None and change.takes_back(latest) and latest.slower > -LEAST_GAIN:
+        before_it = None if latest is None else (latest.shares_before, latest.threads_before)
+        if latest is not None and (change.shares, change.threads) == before_it and latest.slower > -LEAST_GAIN:
             word = "more" if latest.slower > 0 else "less"
             return f"undone, because a mini-batch took {abs(latest.slower):.0%} {word} time than before"
         mean = StageTimes.mean(self._last)

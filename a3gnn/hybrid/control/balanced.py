@@ -9,18 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from a3gnn.hybrid.assignment import Assignment, divide
+from a3gnn.hybrid.control import drift
 from a3gnn.hybrid.control.controller import Controller, ShareBounds
-from a3gnn.hybrid.control.drift import (
-    CHANGED,
-    KEPT,
-    LEAST_GAIN,
-    MEASURED,
-    PATIENCE,
-    deviation,
-    drifts,
-    iteration_of,
-    standard_error,
-)
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.hybrid.stage_times import StageTimes, TrainerKind
 
@@ -71,7 +61,7 @@ class Balanced:
         schedule: Schedule,
         threads: Sequence[int],
         most_seeds: Callable[[], Sequence[int | None]],
-        hysteresis: float = LEAST_GAIN,
+        hysteresis: float = drift.LEAST_GAIN,
     ) -> None:
         self._make, self._schedule, self._hysteresis = between, schedule, hysteresis
         self._threads, self._most_seeds = tuple(threads), most_seeds
@@ -80,7 +70,7 @@ class Balanced:
         self._windows: list[StageTimes] = []
         self._fresh = 0  # measurements that the controller between kinds has not seen
         self._settled: StageTimes | None = None
-        self._least = CHANGED
+        self._least = drift.CHANGED
         self._trial: _Trial | None = None
         self._futile, self._steps = 0, list[int]()
 
@@ -88,12 +78,12 @@ class Balanced:
         """Returns the division to measure next; `assignment` while it has too few measurements."""
         if assignment != self._current:
             self._current, self._windows, self._settled, self._fresh = assignment, [], None, 0
-        self._windows, self._fresh = [*self._windows, times][-KEPT:], self._fresh + 1
+        self._windows, self._fresh = [*self._windows, times][-drift.KEPT :], self._fresh + 1
         if self._has_drifted():
             self._windows, self._fresh = self._windows[-_IN_A_ROW:], _IN_A_ROW
             self._settled = self._between = None
             self._futile, self._steps = 0, [-1, 1]
-        if len(self._windows) < MEASURED:
+        if len(self._windows) < drift.MEASURED:
             return assignment
         if self._trial is not None:
             trial, self._trial = self._trial, None
@@ -105,7 +95,7 @@ class Balanced:
         return self._changed(assignment)
 
     def _changed(self, assignment: Assignment) -> Assignment:
-        if self._futile < PATIENCE and (balanced := self._balanced(assignment)) is not None:
+        if self._futile < drift.PATIENCE and (balanced := self._balanced(assignment)) is not None:
             return self._try(balanced, assignment)
         if (divided := self._divided(assignment)) != assignment:
             return divided
@@ -114,7 +104,7 @@ class Balanced:
             if (threaded := self._threaded(assignment, step)) is not None:
                 return self._try(threaded, assignment, step)
         if self._settled is None:
-            self._settled, self._least = StageTimes.mean(self._windows), max(CHANGED, _CLEAR * self._scatter())
+            self._settled, self._least = StageTimes.mean(self._windows), max(drift.CHANGED, _CLEAR * self._scatter())
         return assignment
 
     def _try(self, changed: Assignment, assignment: Assignment, step: int = 0) -> Assignment:
@@ -137,21 +127,21 @@ class Balanced:
         More threads make a trainer faster, but shorten an iteration only once it has more seeds. So a change of threads
         is judged by the seeds that all trainers together could train per second.
         """
-        costs = [_seconds_per_seed(self._current, one) if step else iteration_of(one) for one in self._windows]
-        return statistics.fmean(costs), standard_error(costs)
+        costs = [_seconds_per_seed(self._current, one) if step else drift.iteration_of(one) for one in self._windows]
+        return statistics.fmean(costs), drift.standard_error(costs)
 
     def _seconds(self) -> float:
-        return statistics.fmean(iteration_of(times) for times in self._windows)
+        return statistics.fmean(drift.iteration_of(times) for times in self._windows)
 
     def _scatter(self) -> float:
         """Returns the standard deviation of a measured iteration, as a share of the mean."""
-        return deviation([iteration_of(times) for times in self._windows]) / self._seconds()
+        return drift.deviation([drift.iteration_of(times) for times in self._windows]) / self._seconds()
 
     def _has_drifted(self) -> bool:
         last = self._windows[-_IN_A_ROW:]
         if self._settled is None or len(last) < _IN_A_ROW:
             return False
-        ways = [{(one.stage, one.slower) for one in drifts(self._settled, times, self._least)} for times in last]
+        ways = [{(one.stage, one.slower) for one in drift.drifts(self._settled, times, self._least)} for times in last]
         return bool(set.intersection(*ways))
 
     def _balanced(self, assignment: Assignment) -> Assignment | None:
@@ -173,7 +163,7 @@ class Balanced:
         if self._gain(mean, assignment.shares, shares) < self._hysteresis:
             return None
         gains = [self._gain(times, assignment.shares, shares) for times in self._windows]
-        if statistics.fmean(gains) < _CLEAR * standard_error(gains):
+        if statistics.fmean(gains) < _CLEAR * drift.standard_error(gains):
             return None
         usual = statistics.fmean(speed for speed in speeds if speed)
         weights = tuple(speed or usual for speed in speeds)
@@ -188,14 +178,14 @@ class Balanced:
 
         then = dataclasses.replace(times, training=scaled(times.training), transfer=scaled(times.transfer))
         now = self._schedule.iteration_seconds(times.by_stage)
-        return (now - self._schedule.iteration_seconds(then.by_stage)) / iteration_of(times)
+        return (now - self._schedule.iteration_seconds(then.by_stage)) / drift.iteration_of(times)
 
     def _divided(self, assignment: Assignment) -> Assignment:
         """Returns the division of the controller between kinds, from the measurements that it has not seen."""
-        if len(set(assignment.kinds)) < 2 or self._fresh < MEASURED:
+        if len(set(assignment.kinds)) < 2 or self._fresh < drift.MEASURED:
             return assignment
         if self._between is None:
-            error = standard_error([iteration_of(times) for times in self._windows]) / self._seconds()
+            error = drift.standard_error([drift.iteration_of(times) for times in self._windows]) / self._seconds()
             bounds = ShareBounds(self._most_on_accelerators(assignment), threads=False)
             self._between = self._make(bounds, max(self._hysteresis, _CLEAR * error))
         mean, self._fresh = StageTimes.mean(self._windows[-self._fresh :]), 0

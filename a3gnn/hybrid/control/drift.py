@@ -54,7 +54,7 @@ def drifts(before: StageTimes, now: StageTimes, least: float = CHANGED) -> list[
     """
     assert before.iteration is not None, "trainers measure from one mini-batch to the next"
     pairs = zip(_stages(before).items(), _stages(now).values(), strict=True)
-    found = [Drift(*stage, was, seconds) for (stage, was), seconds in pairs]
+    found = [Drift(stage, trainer, was, seconds) for ((stage, trainer), was), seconds in pairs]
     matters = _MATTERS * before.iteration
     far = [
         one

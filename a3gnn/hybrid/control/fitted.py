@@ -120,10 +120,7 @@ class Divisions:
         one, two = (axis.ravel() for axis in np.meshgrid(np.unique(numbers), np.unique(numbers)))
         splits = np.stack([one, two, total - one - two], axis=1)
         idle = np.array([[n, total - n, 0] for n in range(1, total)])
-        columns = [
-            _product(own[own > 0], sampled, splits[splits[:, 2] > 0]),
-            _product(own[own == 0], sampled, idle),
-        ]
+        columns = [_product(own[own > 0], sampled, splits[splits[:, 2] > 0]), _product(own[own == 0], sampled, idle)]
         return cls(like, np.concatenate(columns, axis=1))
 
     def places(self, assignments: Iterable[Assignment]) -> NDArray[np.bool_]:
@@ -135,8 +132,8 @@ class Divisions:
 
     def assignment(self, place: int) -> Assignment:
         """Returns the assignment of one division."""
-        share, sampled, *threads = (int(value) for value in self._table[:, place])
-        return self._like.divided(share, sampled, Threads(*threads))
+        share, sampled, sampling, loading, training = (int(value) for value in self._table[:, place])
+        return self._like.divided(share, sampled, Threads(sampling, loading, training))
 
 
 class FittedScaling:
@@ -236,8 +233,8 @@ class FittedScaling:
         """Returns the seconds from one mini-batch to the next by the fitted stages; infinite if one is not known."""
 
         def of(name: str, inputs: _Inputs) -> NDArray[np.float64]:
-            scaling = self._scalings[name]
-            return scaling.seconds(*inputs) if scaling.known else np.where(inputs[0] > 0, np.inf, 0.0)
+            scaling, (seeds, threads, beside) = self._scalings[name], inputs
+            return scaling.seconds(seeds, threads, beside) if scaling.known else np.where(seeds > 0, np.inf, 0.0)
 
         stage = {name: of(name, inputs) for name, inputs in _inputs(divisions).items()}
         both = (divisions.processor > 0) & (divisions.accelerator > 0)

@@ -23,10 +23,6 @@ from a3gnn.threads.hold import held
 class CudaDevice(Device):
     """Copies on other streams than the computation, as in training on a single GPU. See `Device`.
 
-    Args:
-        name: The device's name for people.
-        number: Torch's number of the GPU.
-
     Raises:
         DeviceError: There is no such GPU.
     """
@@ -51,8 +47,11 @@ class CudaDevice(Device):
 
     def speeds(self, profile: MachineProfile) -> AcceleratorSpeeds:
         """Returns the probed speeds of the first GPU; all GPUs count as equal to it."""
-        found = profile.device_gemm_flops_per_s, profile.device_traffic_bytes_per_s, profile.host_to_device_bytes_per_s
-        return AcceleratorSpeeds(*found)
+        return AcceleratorSpeeds(
+            flops_per_s=profile.device_gemm_flops_per_s,
+            memory_bytes_per_s=profile.device_traffic_bytes_per_s,
+            link_bytes_per_s=profile.host_to_device_bytes_per_s,
+        )
 
     @contextmanager
     def running(self) -> Iterator[None]:

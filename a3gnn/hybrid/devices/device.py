@@ -24,9 +24,6 @@ class Device(ABC):
     The application above it knows trainers, mini-batches and gradients, but no devices. Below it is the hardware or a
     simulation. A new kind is one module with a subclass, and a line in `KINDS` (`opening.py`).
 
-    Args:
-        name: The device's name for people.
-
     Attributes:
         kind: Whether it has memory of its own behind a link.
         memory: The torch device of its tensors: cpu, or cuda with its number.

@@ -37,17 +37,26 @@ def open_devices(names: Sequence[str], graph: Graph, task: Task) -> list[Device]
         DeviceError: A device does not exist.
     """
     if list(names) == [AUTO]:
-        names = _all_here()
+        names = device_names(_gpus() + 1).split(",")
     if not names:
         raise UsageError(f"{option('trainers')} must name at least one; {AUTO} takes all devices of this machine")
     _check_gpus(names)
     return [_opened(name, graph, task) for name in names]
 
 
-def _all_here() -> list[str]:
-    """Returns each GPU, and the processors, without one thread per GPU, which launches the GPU's kernels."""
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return [f"cpu:{max(1, pool.usable_cores() - gpus)}", *(f"cuda:{gpu}" for gpu in range(gpus))]
+def device_names(trainers: int) -> str:
+    """Returns device names for `trainers` trainers on this machine: as many GPUs as it has, processors for the rest.
+
+    Processor trainers share the usable cores equally, except one core per GPU, which launches its kernels. Each gets at
+    least one thread.
+    """
+    gpus = min(trainers, _gpus())
+    threads = max(1, (pool.usable_cores() - gpus) // max(1, trainers - gpus))
+    return ",".join([f"cpu:{threads}"] * (trainers - gpus) + [f"cuda:{gpu}" for gpu in range(gpus)])
+
+
+def _gpus() -> int:
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def _check_gpus(names: Sequence[str]) -> None:
@@ -58,17 +67,14 @@ def _check_gpus(names: Sequence[str]) -> None:
             batch statistics, the first trainer would wait on that thread for the second one, which needs the same
             thread.
     """
-    gpus = [int(number) for kind, _, number in (name.partition(":") for name in names) if _is_gpu(kind, number)]
+    parts = (name.partition(":") for name in names)
+    gpus = [int(number) for kind, _, number in parts if kind == "cuda" and number.isdecimal()]
     for gpu in gpus:
         if gpus.count(gpu) > 1:
             raise UsageError(
                 f"{option('trainers')} must name each GPU once, got cuda:{gpu} {gpus.count(gpu)} times; name it once, "
                 "and give it the seeds of all"
             )
-
-
-def _is_gpu(kind: str, argument: str) -> bool:
-    return kind == "cuda" and argument.isdecimal()
 
 
 def _opened(name: str, graph: Graph, task: Task) -> Device:

@@ -20,12 +20,7 @@ from a3gnn.threads.hold import held
 
 
 class ProcessorDevice(Device):
-    """Computes in the memory that the mini-batch was read to; nothing is sent. See `Device`.
-
-    Args:
-        name: The device's name for people.
-        threads: Threads of torch and of our kernels.
-    """
+    """Computes in the memory that the mini-batch was read to; nothing is sent. See `Device`."""
 
     kind: TrainerKind = "processor"
     memory = torch.device("cpu")

@@ -32,11 +32,6 @@ class SimulatedDevice(ProcessorDevice):
 
     Each copy and each launch takes as long as it would alone. Attention and MLPs count as one aggregation and one
     product per layer. See `Device`.
-
-    Args:
-        name: The device's name for people.
-        accelerator: The accelerator of a simulated platform.
-        model: The shape of the trained model.
     """
 
     kind: TrainerKind = "accelerator"

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import Assignment
 from a3gnn.hybrid.control.balanced import Balanced
 from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.schedule import Schedule
-from a3gnn.pipeline.divided import Dividing
-from a3gnn.pipeline.watch import Watch
 from a3gnn.threads import pool
-from a3gnn.units import count
 
 _BY_MODE = {
     "sequential": Schedule(sampled=0, loaded=0, transferred=0),
@@ -41,44 +37,6 @@ def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch:
 def schedule_of(config: TrainConfig, prefetch: Schedule | None) -> Schedule:
     """Returns the stages that overlap: `prefetch`, or by default those of `config.parallel_mode`."""
     return _BY_MODE[config.parallel_mode] if prefetch is None else prefetch
-
-
-def dividing_of(
-    devices: Sequence[Device],
-    assignment: Assignment,
-    config: TrainConfig,
-    watch: Watch,
-    prefetch: Schedule | None,
-    *,
-    independent: bool,
-) -> Dividing:
-    """Returns how the mini-batches of `assignment` are divided among `devices`.
-
-    Args:
-        devices: The device of each trainer.
-        assignment: The seeds of each trainer.
-        config: The training configuration.
-        watch: Receives the stage that each thread works at.
-        prefetch: How far each stage is ahead of the next; None to follow `config`'s mode and workers.
-        independent: Whether each share is sampled for itself.
-
-    Raises:
-        UsageError: Shares are not one per trainer, or do not sum to `batch_size`.
-    """
-    if assignment.batch_size != config.batch_size or len(assignment.shares) != len(devices):
-        raise UsageError(
-            f"shares must have one number per trainer and sum to batch_size {config.batch_size}, got "
-            f"{assignment.shares} for {count(len(devices), 'trainer')}"
-        )
-    return Dividing(
-        assignment.shares,
-        tuple(device.send for device in devices),
-        tuple(device.page_locked for device in devices),
-        watch,
-        independent=independent,
-        depths=None if prefetch is None else prefetch.depths,
-        threads=1 if prefetch is None else stage_threads(devices, prefetch),
-    )
 
 
 def stage_threads(devices: Sequence[Device], prefetch: Schedule) -> int:

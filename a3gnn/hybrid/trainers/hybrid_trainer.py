@@ -21,7 +21,8 @@ from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.hybrid.stage_times import StageTimes
-from a3gnn.hybrid.trainers.adapting import dividing_of, filling, give_threads, schedule_of
+from a3gnn.hybrid.trainers.adapting import filling, give_threads, schedule_of
+from a3gnn.hybrid.trainers.request import OpenTrainers
 from a3gnn.hybrid.trainers.trainer_thread import DevicePeers, Synchronizer, TrainerThread, none_is_whole
 from a3gnn.measurement import StageSeconds
 from a3gnn.option_names import option
@@ -52,20 +53,14 @@ class HybridTrainer(Trainer):
     If a trainer fails or stalls, the others stop. `model` and `optimizer` are then those of a trainer with consistent
     weights, as after the last yielded mini-batch.
 
+    The configuration's `batch_size` counts the seeds of all shares together.
+
     Args:
-        graph: See `Trainer`.
-        config: See `Trainer`; `batch_size` counts the seeds of all shares together.
-        task: See `Trainer`.
-        options: See `Trainer`.
-        devices: The device of each trainer.
-        assignment: Each trainer's seeds and threads. A smaller mini-batch is divided in the same proportion.
-        independent: Whether each share is sampled by itself. If not, the shares compute what one trainer computes.
-        stall_s: Seconds that a stage of a mini-batch may take.
+        trainers: The opened trainers. A smaller mini-batch is divided in the same proportion as theirs.
         controller: Changes shares and threads between mini-batches by measured times; None leaves them unchanged.
-        prefetch: How far each stage is ahead of the next; None if `config`'s mode and workers decide.
 
     Attributes:
-        devices: See above.
+        devices: The device of each trainer.
         assignment: The current assignment, which the controller may change.
         schedule: Which stages overlap.
         watch: Records which thread works at which stage, and the spans of finished work.
@@ -83,15 +78,13 @@ class HybridTrainer(Trainer):
         task: Task,
         options: TrainerOptions = TrainerOptions(),
         *,
-        devices: Sequence[Device],
-        assignment: Assignment,
-        independent: bool = False,
-        stall_s: float,
+        trainers: OpenTrainers,
         controller: Controller | None = None,
-        prefetch: Schedule | None = None,
     ) -> None:
-        self.devices, self.assignment = tuple(devices), assignment
-        if controller is not None and independent:
+        devices, assignment, asked = trainers.devices, trainers.assignment, trainers.asked
+        self.devices, self.assignment = devices, assignment
+        self._prefetch, self._independent = asked.schedule, asked.sampling == "independent"
+        if controller is not None and self._independent:
             raise UsageError(
                 f"{option('trainer_sampling')} must be whole with a controller, got 'independent'; shares would change "
                 "the sampled neighbors, and so the training; leave one of them out"
@@ -99,12 +92,12 @@ class HybridTrainer(Trainer):
         names = [device.name for device in devices]
         self.division: Adaptation | None = None
         if controller is not None:
-            self.division = Adaptation(controller, assignment, names, filling(config, prefetch))
-        self.schedule, self.watch = schedule_of(config, prefetch), Watch(names, stall_s)
+            self.division = Adaptation(controller, assignment, names, filling(config, self._prefetch))
+        self.schedule, self.watch = schedule_of(config, self._prefetch), Watch(names, asked.stall_s)
         self.times: StageTimes | None = None
         self._synchronizer = Synchronizer(len(devices), self.watch)
         self._peers = [DevicePeers(place, device, self._synchronizer) for place, device in enumerate(devices)]
-        self._dividing = dividing_of(devices, assignment, config, self.watch, prefetch, independent=independent)
+        self._dividing = trainers.dividing(config, self.watch)
         member = Member(self._dividing, self._peers[0])
         super().__init__(graph, config, task, options, device=str(devices[0].memory), member=member)
         warm_up()
@@ -112,7 +105,7 @@ class HybridTrainer(Trainer):
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
         self._has_stalled, self.gpus = False, gpus_of(device.memory for device in devices)
-        self._prefetch, self._independent, self._begun = prefetch, independent, 0.0
+        self._begun = 0.0
         self._repeated: dict[tuple[int, ...], RepeatedWork] = {}
 
     def __exit__(self, *error: Any) -> None:
@@ -246,8 +239,14 @@ class HybridTrainer(Trainer):
         )
 
     def _another(self, peers: DevicePeers) -> Replica:
-        given, memory = (self.graph, self.config, self.task), peers.device.memory
-        learner = BuiltIn(*given, device=memory, scratch=self._scratch, on_chunk=self._options.on_chunk)
+        learner = BuiltIn(
+            self.graph,
+            self.config,
+            self.task,
+            device=peers.device.memory,
+            scratch=self._scratch,
+            on_chunk=self._options.on_chunk,
+        )
         return Replica(learner, self._rates, self.batches_per_epoch, JoinedStep(learner.model, peers, self.memory))
 
 

@@ -31,19 +31,9 @@ def open_hybrid(
     Ignores knobs that have no effect on several trainers.
     """
     config = config.canonical() if config.trainers > 1 else config
-    prefetch = several.asked.schedule
-    return HybridTrainer(
-        graph,
-        config,
-        task,
-        options,
-        devices=several.devices,
-        assignment=several.assignment,
-        independent=several.asked.sampling == "independent",
-        stall_s=several.asked.stall_s,
-        controller=default_controller(config, several.devices, prefetch) if several.asked.adapt else None,
-        prefetch=prefetch,
-    )
+    asked = several.asked
+    controller = default_controller(config, several.devices, asked.schedule) if asked.adapt else None
+    return HybridTrainer(graph, config, task, options, trainers=several, controller=controller)
 
 
 def open_request(

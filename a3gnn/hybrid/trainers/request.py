@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-import torch
-
 from a3gnn.checks import flag, positive_number, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
@@ -16,19 +14,15 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.devices.device import Device
-from a3gnn.hybrid.devices.opening import AUTO, open_devices
-from a3gnn.hybrid.performance import (
-    ModelShape,
-    PerformanceModel,
-    PredictedDivision,
-    fastest_division,
-    probed_speeds,
-)
+from a3gnn.hybrid.devices.opening import AUTO, device_names, open_devices
+from a3gnn.hybrid.performance import ModelShape, PerformanceModel, PredictedDivision, fastest_division, probed_speeds
 from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, Schedule, TrainerSampling
 from a3gnn.hybrid.trainers.adapting import schedule_of, stage_threads
 from a3gnn.layer_cost import OPERATORS
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
+from a3gnn.pipeline.divided import Dividing
+from a3gnn.pipeline.watch import Watch
 from a3gnn.sampling.counts import CountCurve
 from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import Task
@@ -212,6 +206,28 @@ class OpenTrainers(NamedTuple):
             )
         return said
 
+    def dividing(self, config: TrainConfig, watch: Watch) -> Dividing:
+        """Returns how mini-batches are divided; `watch` receives the stage that each thread works at.
+
+        Raises:
+            UsageError: Shares are not one per trainer, or do not sum to `batch_size`.
+        """
+        devices, assignment, prefetch = self.devices, self.assignment, self.asked.schedule
+        if assignment.batch_size != config.batch_size or len(assignment.shares) != len(devices):
+            raise UsageError(
+                f"shares must have one number per trainer and sum to batch_size {config.batch_size}, got "
+                f"{assignment.shares} for {count(len(devices), 'trainer')}"
+            )
+        return Dividing(
+            assignment.shares,
+            tuple(device.send for device in devices),
+            tuple(device.page_locked for device in devices),
+            watch,
+            independent=self.asked.sampling == "independent",
+            depths=None if prefetch is None else prefetch.depths,
+            threads=1 if prefetch is None else stage_threads(devices, prefetch),
+        )
+
     @property
     def use_gpu(self) -> bool:
         """Whether a trainer is a GPU."""
@@ -295,18 +311,6 @@ def _why(shares: Sequence[int], found: PredictedDivision) -> str:
         f"{1e3 * times.iteration:.3g} ms per mini-batch; {slowest} is the longest stage; {option('trainer_shares')} "
         "sets other shares"
     )
-
-
-def device_names(trainers: int) -> str:
-    """Returns device names for `trainers` trainers on this machine: as many GPUs as it has, processors for the rest.
-
-    Processor trainers share the usable cores equally, except one core per GPU. Each gets at least one thread.
-    """
-    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    gpus = min(trainers, here)
-    on_processors = trainers - gpus
-    threads = max(1, (pool.usable_cores() - gpus) // max(1, on_processors))
-    return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
 
 
 def _whole(name: str, numbers: Any, remedy: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
 
@@ -152,11 +153,6 @@ class DevicePeers:
 class TrainerThread:
     """Trains its share of each mini-batch until `end` or a failure. Passes its errors to the synchronizer.
 
-    Args:
-        peers: Its place, its device and its synchronizer.
-        replica: Its model and optimizer.
-        watch: Receives the stage that it works at.
-
     Attributes:
         loss: Loss of the last mini-batch, all shares together.
         train_s: Seconds of propagating its last share.
@@ -195,15 +191,16 @@ class TrainerThread:
             self._peers.synchronizer.fail(error)
 
     def _train(self, share: MiniBatch) -> None:
-        place, joined = (share.epoch, share.index, self._peers.trainer), self._replica.joined
+        joined = self._replica.joined
+        at = partial(self._watch.at, epoch=share.epoch, batch=share.index, trainer=self._peers.trainer)
         assert joined is not None, "there are shares"
-        with self._watch.at("propagation", *place):
+        with at("propagation"):
             part = self._peers.device.launch(self._replica.propagate, share)
-        with self._watch.at("synchronization", *place):
+        with at("synchronization"):
             self.loss = float(joined.exchange(part))
             self.train_s = self._peers.device.execution_seconds()
             self.transfer_s = self._peers.device.transfer_seconds(share)
-        with self._watch.at("update", *place), self._peers.synchronizer.update(self._peers.trainer):
+        with at("update"), self._peers.synchronizer.update(self._peers.trainer):
             self._replica.update(share)
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from a3gnn.errors import A3GNNError
@@ -70,10 +69,7 @@ class RayExecutor:
     """
 
     def __init__(
-        self,
-        address: str | None = None,
-        machines: str | None = None,
-        notify: Callable[[str], None] = lambda line: None,
+        self, address: str | None = None, machines: str | None = None, notify: Callable[[str], None] = lambda line: None
     ) -> None:
         self._cluster = Connection(address)
         try:
@@ -89,9 +85,7 @@ class RayExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -32,11 +32,7 @@ STORE_SCHEMA_VERSION = 1
 _MAKING_TABLES = 0xA3622
 
 TABLES = sa.MetaData()
-ABOUT = sa.Table(
-    "a3gnn_store",
-    TABLES,
-    sa.Column("schema_version", sa.Integer, primary_key=True, autoincrement=False),
-)
+ABOUT = sa.Table("a3gnn_store", TABLES, sa.Column("schema_version", sa.Integer, primary_key=True, autoincrement=False))
 ROWS = sa.Table(
     "a3gnn_measurements",
     TABLES,

@@ -111,10 +111,17 @@ def holdings(measurements: Iterable[Measurement]) -> list[Holding]:
     """Groups measurements by graph, model and machine, in the order of their first rows; holds one at a time."""
     groups: dict[tuple[str, str, str], Holding] = {}
     for row in measurements:
-        setting, made = row.setting, (row.created, row.created)
+        setting = row.setting
         key = (setting.graph.fingerprint, setting.task.model, setting.hardware.fingerprint)
-        names = (setting.graph.name, setting.task.model, setting.hardware)
-        one = Holding(*names, 1, int(row.metrics is None), (row.version,), made)
+        one = Holding(
+            graph=setting.graph.name,
+            model=setting.task.model,
+            hardware=setting.hardware,
+            rows=1,
+            failed=int(row.metrics is None),
+            versions=(row.version,),
+            measured=(row.created, row.created),
+        )
         groups[key] = _joined(groups[key], one) if key in groups else one
     return list(groups.values())
 

@@ -30,11 +30,7 @@ _SHARE = 0.5
 
 
 class Examiner:
-    """Runs the program that takes an order, and answers as `answer_order` does.
-
-    Args:
-        places: Shortens the server's paths in problems.
-    """
+    """Runs the program that takes an order, and answers as `answer_order` does."""
 
     def __init__(self, places: Places) -> None:
         self._places = places

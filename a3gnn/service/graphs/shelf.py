@@ -32,10 +32,7 @@ _SYNTHETIC, _SPLIT = "synthetic:", "split:"
 #: What stands before a registered graph's number in a dataset.
 NUMBERED = "graph:"
 #: Schemes that a3gnn takes elsewhere, and the reason why the server refuses them.
-_REFUSED = {
-    "pyg:": "they are downloaded and unpickled",
-    "ogb:": "they are downloaded and unpickled",
-}
+_REFUSED = {"pyg:": "they are downloaded and unpickled", "ogb:": "they are downloaded and unpickled"}
 #: A file in the folder of an uploaded graph that the database does not have yet. A server that was killed leaves it.
 _DRAFT = "draft"
 _CONVERT = "convert it with a3gnn graph convert SPEC FOLDER, and put the folder below the data root"
@@ -79,14 +76,7 @@ class KnownGraph:
 
 
 class GraphShelf:
-    """Registers and finds graphs.
-
-    Args:
-        engine: The service's database.
-        home: Keeps uploads.
-        settings: Limits of what may be registered.
-        examiner: Runs the processes that read graphs.
-    """
+    """Registers and finds graphs."""
 
     def __init__(self, engine: sa.Engine, home: Home, settings: ServiceSettings, examiner: Examiner) -> None:
         self._engine, self._home, self._settings, self._examiner = engine, home, settings, examiner
@@ -138,7 +128,11 @@ class GraphShelf:
         found = self._examined(spec, None)
         same = sa.and_(GRAPHS.c.spec == spec, GRAPHS.c.fingerprint == found["fingerprint"])
         origin, source = "synthetic" if synthetic else "path", self._home.places.shown(dataset)
-        return self._first(same) or self._add(found, name, origin, source, home)
+        if (known := self._first(same)) is not None:
+            return known
+        with writing(self._engine).begin() as connection:
+            number = self._insert(connection, found, name, origin, source, home)
+        return self.get(number)
 
     def adopt(self, upload: Path, name: str) -> KnownGraph:
         """Registers the .npz file `upload`, which is converted, and returns it. A known upload is returned as it is.
@@ -238,19 +232,8 @@ class GraphShelf:
             row = connection.execute(sa.select(GRAPHS).where(condition)).mappings().first()
         return None if row is None else KnownGraph.of_row(row)
 
-    def _add(self, found: Mapping[str, Any], name: str, origin: str, source: str, home: str | None) -> KnownGraph:
-        with writing(self._engine).begin() as connection:
-            number = self._insert(connection, found, name, origin, source, home)
-        return self.get(number)
-
     def _insert(
-        self,
-        connection: sa.Connection,
-        found: Mapping[str, Any],
-        name: str,
-        origin: str,
-        source: str,
-        home: str | None,
+        self, connection: sa.Connection, found: Mapping[str, Any], name: str, origin: str, source: str, home: str | None
     ) -> int:
         values = {
             "name": name or found["name"][:200],
@@ -266,12 +249,12 @@ class GraphShelf:
 
     def _examined(self, spec: str, folder: Path | None) -> dict[str, Any]:
         """Examines a graph in a process of its own, because the file may be damaged or malicious."""
-        settings = self._settings
         order = {
             "spec": spec,
             "folder": None if folder is None else str(folder),
-            **{f"max_{what}": getattr(settings, f"max_{what}") for what in ("nodes", "edges")},
-            "max_bytes": None if folder is None else settings.max_upload_bytes,
+            "max_nodes": self._settings.max_nodes,
+            "max_edges": self._settings.max_edges,
+            "max_bytes": None if folder is None else self._settings.max_upload_bytes,
         }
         with self._turns.one():
             return self._examiner.run("graph", order)

@@ -23,9 +23,7 @@ from a3gnn.service.service import Service
 Number = Annotated[int, InPath(ge=1, le=MOST)]
 #: Whether a job is removed for good, as a parameter of a route.
 Forever = Annotated[bool, Query(description="Whether to remove its files now, not after a week in the trash.")]
-_PROBLEM = {
-    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-}
+_PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 #: Errors that every route may answer, for the description of the API.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "The request can't be read.", **_PROBLEM},

@@ -49,9 +49,6 @@ def most_connections(files: int) -> int:
 class Bounds:
     """The connections of one server.
 
-    Args:
-        most: Most open connections.
-
     Attributes:
         waiting: The connections that make room for others, by network, the one that has waited longest first.
     """
@@ -193,11 +190,7 @@ class BoundedProtocol(H11Protocol):
 
 
 class AcceptFailures:
-    """Handles errors of the event loop. One that asyncio repeats without end is printed once a minute.
-
-    Args:
-        notify: Takes a line.
-    """
+    """Handles errors of the event loop. One that asyncio repeats without end is printed once a minute."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self._notify, self._last = notify, -_SILENT_S

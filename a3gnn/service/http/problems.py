@@ -9,17 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from a3gnn import errors
 from a3gnn.addresses import without_password
-from a3gnn.errors import (
-    A3GNNError,
-    DeviceError,
-    GraphError,
-    InfeasibleError,
-    MemoryLimitError,
-    MissingDependencyError,
-    StoreError,
-    UsageError,
-)
 
 MEDIA_TYPE = "application/problem+json"
 #: The status of an answer that nobody reads, because the client has left; nginx's.
@@ -32,14 +23,14 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 #: For each class of errors, the kind in the problem's type, and the HTTP status. The first matching class counts.
 _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
-    (GraphError, "graph", 422),
-    (UsageError, "usage", 422),
-    (InfeasibleError, "infeasible", 409),
-    (MemoryLimitError, "memory-limit", 409),
-    (MissingDependencyError, "missing-package", 501),
-    (DeviceError, "device", 409),
-    (StoreError, "store", 503),
-    (A3GNNError, "failed", 500),
+    (errors.GraphError, "graph", 422),
+    (errors.UsageError, "usage", 422),
+    (errors.InfeasibleError, "infeasible", 409),
+    (errors.MemoryLimitError, "memory-limit", 409),
+    (errors.MissingDependencyError, "missing-package", 501),
+    (errors.DeviceError, "device", 409),
+    (errors.StoreError, "store", 503),
+    (errors.A3GNNError, "failed", 500),
 )
 
 

@@ -94,10 +94,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = LEFT if body.has_left else message["status"]
                 have = {name for name, _ in message.get("headers", ())}
-                message["headers"] = [
-                    *message.get("headers", ()),
-                    *(one for one in _HEADERS if one[0] not in have),
-                ]
+                message["headers"] = [*message.get("headers", ()), *(one for one in _HEADERS if one[0] not in have)]
             await send(message)
 
         try:

@@ -81,11 +81,7 @@ class Sessions:
 
 
 class GuessLimit:
-    """Counts wrong tokens of the last minute, by address. The same wrong token of a program counts once.
-
-    Args:
-        clock: Returns seconds.
-    """
+    """Counts wrong tokens of the last minute, by address. The same wrong token of a program counts once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -22,11 +22,7 @@ class _SentError(Exception):
 
 
 class Transfer:
-    """Wraps an ASGI application.
-
-    Args:
-        app: The application.
-    """
+    """Wraps an ASGI application."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

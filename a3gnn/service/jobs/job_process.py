@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
 import traceback
 import warnings
@@ -15,13 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from a3gnn.notify import shown, with_details
-from a3gnn.process.child import described_status, interrupt_by_sigterm, start_program, take_order, take_stdout
+from a3gnn.process.child import carry_out, described_status, interrupt_by_sigterm, start_program
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.jobs.home import JobFolder, Places
 from a3gnn.service.jobs.job import Job
 from a3gnn.task import Task
-from a3gnn.threads import wait_policy
 from a3gnn.tuning.study.budget import ask_to_stop
 from a3gnn.units import count
 
@@ -106,7 +104,7 @@ class RunningJob:
         """
         if self._told is None:
             self._told = time.monotonic()
-            if self.job.kind == "study" and _has_lines(self.folder.run / "probes.jsonl"):
+            if self.job.kind == "study" and _trials(self.folder.run / "probes.jsonl"):
                 try:
                     ask_to_stop(self.folder.run)
                     self._chooses = True
@@ -127,10 +125,6 @@ class RunningJob:
         self._process.kill()
 
 
-def _has_lines(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
-
-
 def main() -> None:
     """Runs one job: `python -m a3gnn.service.jobs.job_process`.
 
@@ -143,15 +137,8 @@ def main() -> None:
     {"status": "failed", "error": PROBLEM}. It ends when its parent does, together with the running trial. Started again
     with the same order, it continues after the last trial that ended. SIGTERM ends it as Ctrl-C ends a tune.
     """
-    wait_policy.adopt()
     interrupt_by_sigterm()
-    order = take_order()
-    if order is None:
-        return
-    answer = take_stdout()
-    os.write(answer, json.dumps(_outcome(order)).encode())
-    sys.stderr.flush()
-    os._exit(0)  # everything is on disk, and torch takes a second to unload
+    carry_out(lambda order, say: say(_outcome(order)))
 
 
 def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:

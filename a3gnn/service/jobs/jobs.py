@@ -350,12 +350,7 @@ class Jobs:
 
 
 class Trash:
-    """Takes jobs, gives them back, and removes them for good. Their files stay in place until then.
-
-    Args:
-        jobs: The queue.
-        home: Has the jobs' files.
-    """
+    """Takes jobs, gives them back, and removes them for good. Their files stay in place until then."""
 
     def __init__(self, jobs: Jobs, home: Home) -> None:
         self._jobs, self._home = jobs, home

@@ -177,12 +177,7 @@ class QueueWorker(threading.Thread):
         spec = self._graphs.get(job.graph).spec
         if job.kind == "training":
             return {**job.arguments, "dataset": spec, "config": str(self._choice(job))}
-        return {
-            **_without_retry(job),
-            "dataset": spec,
-            "store": self._store,
-            "trials": self._trials.to_dict(),
-        }
+        return {**_without_retry(job), "dataset": spec, "store": self._store, "trials": self._trials.to_dict()}
 
     def _choice(self, job: Job) -> Path:
         """Returns the tuned.json of a training: a copy, because its study may choose anew, or be removed."""

@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from a3gnn.service.http.problems import MEDIA_TYPE, ProblemDetails
+from a3gnn.service.service import Service
 
 #: A page may run this server's scripts and send requests to this server only.
 POLICY = (
@@ -41,8 +42,8 @@ def render(template: str, **values: Any) -> str:
 
     Args:
         template: Its name.
-        values: Its values. Those of a page are `title`, `has_token` (whether people log in), and `again_s`, after which
-            the browser loads it again; without the last it does not.
+        values: Its values. Those of a page are `title`, `has_token`, and `again_s`, after which the browser loads it
+            again; without the last it does not.
     """
     return _templates().get_template(template).render(values)
 
@@ -50,6 +51,11 @@ def render(template: str, **values: Any) -> str:
 def page_answer(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> HTMLResponse:
     """Returns the answer with a page, which may run this server's scripts only."""
     return HTMLResponse(text, status, {"Content-Security-Policy": POLICY, **(headers or {})})
+
+
+def page(service: Service, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Returns the answer with a page from a template, in which `has_token` says whether people log in."""
+    return page_answer(render(template, has_token=service.settings.has_token, **values), status)
 
 
 @cache

@@ -19,7 +19,7 @@ from a3gnn.service.http.answers import PROBLEMS, Asked, Number, form_of
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.jobs.database import MOST
 from a3gnn.service.jobs.jobs import ON_A_PAGE, JobFilter
-from a3gnn.service.pages.frame import for_people, page_answer, render
+from a3gnn.service.pages.frame import for_people, page
 from a3gnn.service.pages.study_list import row_of, when
 from a3gnn.service.service import Service
 from a3gnn.service.studies.orders import Word
@@ -36,48 +36,6 @@ def graphs_page(
     service: Asked, find: Word = "", before: Annotated[int | None, Query(ge=1, le=MOST)] = None
 ) -> Response:
     """Shows the registered graphs."""
-    return page_answer(_graphs(service, find, before))
-
-
-@router.get("/graphs/browse", include_in_schema=False)
-def browse_page(service: Asked, folder: Annotated[str, Query(max_length=4096)] = "") -> Response:
-    """Shows a folder below the data root."""
-    return page_answer(_browse(service, folder))
-
-
-@router.post("/graphs/browse", include_in_schema=False)
-async def register(service: Asked, request: Request) -> Response:
-    """Registers a graph below the data root, and shows it."""
-    form = await form_of(request, 4)
-    dataset, folder = form.get("dataset", "")[:4096], form.get("folder", "")[:4096]
-    try:
-        graph = await to_thread.run_sync(service.graphs.register, dataset)
-    except (A3GNNError, ProblemDetails) as error:
-        problem = ProblemDetails.of(error)
-        said = for_people(service.home.places.shown(problem.detail))
-        return page_answer(await to_thread.run_sync(_browse, service, folder, said), problem.status)
-    return RedirectResponse(f"/graphs/{graph.id}/page", 303)
-
-
-@router.get("/graphs/{graph}/page", include_in_schema=False)
-def graph_page(service: Asked, graph: Number) -> Response:
-    """Shows a graph with its characteristics and its studies."""
-    return page_answer(_graph(service, service.graphs.get(graph)))
-
-
-@router.post("/graphs/{graph}/page", include_in_schema=False)
-async def delete(service: Asked, request: Request, graph: Number) -> Response:
-    """Removes a graph that no study uses."""
-    await form_of(request, 4)
-    known = await to_thread.run_sync(service.graphs.get, graph)
-    try:
-        await to_thread.run_sync(service.graphs.delete, graph)
-    except ProblemDetails as problem:
-        return page_answer(await to_thread.run_sync(_graph, service, known, problem.detail), problem.status)
-    return RedirectResponse("/graphs/page", 303)
-
-
-def _graphs(service: Service, find: str, before: int | None) -> str:
     graphs = service.graphs.newest(before, ON_A_PAGE, find)
     rows = [
         {
@@ -91,29 +49,63 @@ def _graphs(service: Service, find: str, before: int | None) -> str:
         }
         for graph in graphs
     ]
-    following = graphs[-1].id if len(graphs) == ON_A_PAGE else None
-    older = "" if following is None else f"/graphs/page?find={quote(find)}&before={following}"
-    return render(
+    return page(
+        service,
         "graphs.html",
         title="Graphs",
-        here="/graphs/page",
-        has_script=True,
         rows=rows,
         find=find,
-        older=older,
+        older=f"/graphs/page?find={quote(find)}&before={graphs[-1].id}" if len(graphs) == ON_A_PAGE else "",
         most=format_size(service.settings.max_upload_bytes),
         has_root=service.settings.data_root is not None,
-        has_token=service.settings.has_token,
     )
 
 
-def _graph(service: Service, graph: KnownGraph, wrong: str = "") -> str:
+@router.get("/graphs/browse", include_in_schema=False)
+def browse_page(service: Asked, folder: Annotated[str, Query(max_length=4096)] = "") -> Response:
+    """Shows a folder below the data root."""
+    return _browse(service, folder)
+
+
+@router.post("/graphs/browse", include_in_schema=False)
+async def register(service: Asked, request: Request) -> Response:
+    """Registers a graph below the data root, and shows it."""
+    form = await form_of(request, 4)
+    dataset, folder = form.get("dataset", "")[:4096], form.get("folder", "")[:4096]
+    try:
+        graph = await to_thread.run_sync(service.graphs.register, dataset)
+    except (A3GNNError, ProblemDetails) as error:
+        problem = ProblemDetails.of(error)
+        said = for_people(service.home.places.shown(problem.detail))
+        return await to_thread.run_sync(_browse, service, folder, said, problem.status)
+    return RedirectResponse(f"/graphs/{graph.id}/page", 303)
+
+
+@router.get("/graphs/{graph}/page", include_in_schema=False)
+def graph_page(service: Asked, graph: Number) -> Response:
+    """Shows a graph with its characteristics and its studies."""
+    return _graph(service, service.graphs.get(graph))
+
+
+@router.post("/graphs/{graph}/page", include_in_schema=False)
+async def delete(service: Asked, request: Request, graph: Number) -> Response:
+    """Removes a graph that no study uses."""
+    await form_of(request, 4)
+    known = await to_thread.run_sync(service.graphs.get, graph)
+    try:
+        await to_thread.run_sync(service.graphs.delete, graph)
+    except ProblemDetails as problem:
+        return await to_thread.run_sync(_graph, service, known, problem.detail, problem.status)
+    return RedirectResponse("/graphs/page", 303)
+
+
+def _graph(service: Service, graph: KnownGraph, wrong: str = "", status: int = 200) -> Response:
     studies = service.jobs.newest(JobFilter("study", graph=graph.id))
-    return render(
+    return page(
+        service,
         "graph.html",
+        status,
         title=graph.name,
-        here="/graphs/page",
-        has_script=True,
         graph=graph,
         about=characteristics(graph),
         notes=graph.about.get("notes", ()),
@@ -121,21 +113,12 @@ def _graph(service: Service, graph: KnownGraph, wrong: str = "") -> str:
         when=when(graph.created),
         studies=[row_of(study, graph.name, service.home) for study in studies],
         wrong=wrong,
-        has_token=service.settings.has_token,
     )
 
 
-def _browse(service: Service, folder: str, wrong: str = "") -> str:
+def _browse(service: Service, folder: str, wrong: str = "", status: int = 200) -> Response:
     found = listing(service.settings.data_root, folder)
-    return render(
-        "browse.html",
-        title="Data root",
-        here="/graphs/page",
-        has_script=True,
-        found=found,
-        wrong=wrong,
-        has_token=service.settings.has_token,
-    )
+    return page(service, "browse.html", status, title="Data root", found=found, wrong=wrong)
 
 
 def facts(graph: KnownGraph) -> str:

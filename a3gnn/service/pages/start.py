@@ -35,6 +35,7 @@ from a3gnn.service.pages.study_form import (
     read_form,
 )
 from a3gnn.service.service import Service
+from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.studies.orders import MOST_FIELDS, Word
 from a3gnn.tuning.beliefs.recommendation import CorpusCount
 from a3gnn.units import count, format_seconds, format_size
@@ -140,41 +141,26 @@ def _form(
     if chosen is not None and all(one.id != chosen for one in graphs):
         with suppress(ProblemDetails):  # no such graph: the order reports that
             graphs.append(service.graphs.get(chosen))
-    settings = service.settings
-    return start_page(
-        graphs,
-        given,
-        errors or {},
-        older,
-        prediction,
-        has_token=settings.has_token,
-        has_root=settings.data_root is not None,
-        most=format_size(settings.max_upload_bytes),
-    )
+    return start_page(service.settings, graphs, given, errors, older, prediction)
 
 
 def start_page(
+    settings: ServiceSettings,
     graphs: Sequence[KnownGraph],
     given: Mapping[str, str],
     errors: Mapping[str, str] | None = None,
     older: int | None = None,
     prediction: Prediction | None = None,
-    *,
-    has_token: bool = False,
-    has_root: bool = False,
-    most: str = "",
 ) -> str:
     """Returns the page with the form that starts a study.
 
     Args:
+        settings: The server's settings.
         graphs: The graphs to choose from.
         given: Values filled in before, by field. `find` is a part of the graphs' names.
         errors: Error texts of these values by field, and by "" those of no field.
         older: Further graphs have smaller numbers than this; None if there are no more.
         prediction: What is predicted for these values; None if nobody asked.
-        has_token: Whether people log in.
-        has_root: Whether graphs below a data root may be tuned.
-        most: The largest upload in words; "" leaves it out.
     """
     errors, find = errors or {}, given.get("find", "")
     named = f' with "{find}" in the name' if find else ""
@@ -184,8 +170,6 @@ def start_page(
         "start.html",
         title="New study",
         key=secrets.token_hex(16),
-        here="/start",
-        has_script=True,
         errors=errors,
         labels=labels,
         given=given,
@@ -195,7 +179,7 @@ def start_page(
         graphs=[(str(graph.id), graph.name, facts(graph)) for graph in graphs],
         groups=[(group, not group.folded or is_changed(group, given, errors)) for group in GROUPS],
         prediction=prediction,
-        has_token=has_token,
-        has_root=has_root,
-        most=most,
+        has_token=settings.has_token,
+        has_root=settings.data_root is not None,
+        most=format_size(settings.max_upload_bytes),
     )

@@ -18,7 +18,7 @@ from a3gnn.service.http.problems import ProblemDetails, conflict
 from a3gnn.service.jobs.database import MOST
 from a3gnn.service.jobs.home import JobFolder
 from a3gnn.service.jobs.job import Job
-from a3gnn.service.pages.frame import page_answer, render
+from a3gnn.service.pages.frame import page
 from a3gnn.service.pages.study_list import LEAST_COMPARED, MOST_COMPARED, Gain
 from a3gnn.service.service import Service
 from a3gnn.service.studies import study_files
@@ -133,18 +133,13 @@ def _gains(
 
     def bar(tune: ToldTune, one: Spread | None) -> Bar:
         if one is None or tune.against is None:
-            return Bar(tune.letter, _why_unknown(tune))
+            unknown = "not known" if tune.finished else "not verified yet"
+            return Bar(tune.letter, unknown if tune.no_gain is None else "the baseline is the choice")
         of_speed = tune.against.describe_time if of_time else one.describe
         words = one.describe("+.1f") if in_points else of_speed(".3g", "x")
         return Bar(tune.letter, words, at(one.low), at(one.median), at(one.high))
 
-    yield Gains(title, tuple(bar(*pair) for pair in against), at(0.0 if in_points else 1.0), ends)
-
-
-def _why_unknown(tune: ToldTune) -> str:
-    if tune.no_gain is not None:
-        return "the baseline is the choice"
-    return "not known" if tune.finished else "not verified yet"
+    yield Gains(title, tuple(bar(tune, one) for tune, one in against), at(0.0 if in_points else 1.0), ends)
 
 
 def _log(value: float) -> float:
@@ -236,37 +231,6 @@ def _written(low: float, high: float) -> tuple[str, str]:
     return f"{math.exp(low):.2g}x", f"{math.exp(high):.2g}x"
 
 
-def page_values(found: Compared, studies: Sequence[tuple[Job, JobFolder]], names: dict[int, str]) -> dict[str, Any]:
-    """Returns the values of the template compare.html.
-
-    Args:
-        found: The comparison.
-        studies: Its studies.
-        names: The names of their graphs, by number.
-    """
-    heads = [
-        {
-            "letter": tune.letter,
-            "id": job.id,
-            "name": job.name,
-            "state": str(job.to_dict()["status"]),
-            "graph": names.get(job.graph, ""),
-            "goal": describe_priority(tune.request.priority),
-            "chosen": "Nothing keeps the limits" if tune.config is None else describe_config(tune.config),
-            "finished": tune.finished,
-            "gain": Gain.of(job),
-        }
-        for tune, (job, _) in zip(found.tunes, studies, strict=True)
-    ]
-    return {
-        "heads": heads,
-        "rows": [(label.strip(), not cells, cells) for label, cells in compared_rows(found)],
-        "gains": list(gains(found)),
-        "chart": chart(found),
-        "caveats": found.caveats,
-    }
-
-
 @router.get("/comparison", summary="Compare studies", responses=answers(CompareAnswer))
 def compare_studies(service: Asked, study: Compare) -> Response:
     """Compares two to four studies, as `a3gnn compare --json` does: `/comparison?study=1&study=4`.
@@ -283,9 +247,32 @@ def compare_page(service: Asked, study: Annotated[list[_ID] | None, Query(max_le
     studies = _chosen(service, study or [])
     names = service.graphs.names({job.graph for job, _ in studies})
     json_path = "/comparison?" + urlencode([("study", job.id) for job, _ in studies])
-    values = page_values(compared(studies), studies, names)
-    token = service.settings.has_token
-    return page_answer(render("compare.html", title="Compare studies", json_path=json_path, has_token=token, **values))
+    found = compared(studies)
+    heads = [
+        {
+            "letter": tune.letter,
+            "id": job.id,
+            "name": job.name,
+            "state": str(job.to_dict()["status"]),
+            "graph": names.get(job.graph, ""),
+            "goal": describe_priority(tune.request.priority),
+            "chosen": "Nothing keeps the limits" if tune.config is None else describe_config(tune.config),
+            "finished": tune.finished,
+            "gain": Gain.of(job),
+        }
+        for tune, (job, _) in zip(found.tunes, studies, strict=True)
+    ]
+    return page(
+        service,
+        "compare.html",
+        title="Compare studies",
+        json_path=json_path,
+        heads=heads,
+        rows=[(label.strip(), not cells, cells) for label, cells in compared_rows(found)],
+        gains=list(gains(found)),
+        chart=chart(found),
+        caveats=found.caveats,
+    )
 
 
 def _chosen(service: Service, numbers: list[int]) -> list[tuple[Job, JobFolder]]:

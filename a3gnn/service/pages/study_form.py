@@ -247,18 +247,8 @@ def _with_unit(name: str, value: str, unit: str) -> Any:
     return f"{value}{unit}"
 
 
-def _whole_numbers(text: str) -> list[int]:
-    return [int(part) for part in _PARTS.split(text) if part]
-
-
-def _fixed(text: str) -> dict[str, Any]:
-    pairs = [part.partition("=") for part in _PARTS.split(text) if part]
-    return {name: _value(name, value) for name, _, value in pairs}
-
-
-def _ranges(text: str) -> dict[str, list[Any]]:
-    pairs = [part.partition("=") for part in _PARTS.split(text) if part]
-    return {name: [_value(name, end) for end in value.split(":")] for name, _, value in pairs}
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(part.partition("=")[0], part.partition("=")[2]) for part in _PARTS.split(text) if part]
 
 
 def _value(knob: str, text: str) -> Any:
@@ -273,10 +263,10 @@ def _value(knob: str, text: str) -> Any:
 _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("graph", "layers", "hidden", "heads", "lr_epochs", "seed", "accuracy_epochs"), int),
     **dict.fromkeys(("max_accuracy_drop", "target_accuracy", "lr", "dropout", "weight_decay"), float),
-    "fanouts": _whole_numbers,
+    "fanouts": lambda text: [int(part) for part in _PARTS.split(text) if part],
     "residual": {"yes": True, "no": False}.__getitem__,
-    "fix": _fixed,
-    "ranges": _ranges,
+    "fix": lambda text: {name: _value(name, value) for name, value in _pairs(text)},
+    "ranges": lambda text: {name: [_value(name, end) for end in value.split(":")] for name, value in _pairs(text)},
 }
 _UNITS = tuple(field.name for field in FIELDS.values() if field.units)
 

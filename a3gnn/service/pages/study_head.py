@@ -36,6 +36,7 @@ def study_head(
     """
     state, has_chosen = str(study.to_dict()["status"]), (folder.run / "tuned.json").exists()
     trials = study_files.trials(folder)
+    failed = sum("failure" in trial["measurement"] for trial in trials)
     progress, time = used_budget(study, folder)
     line = str(study_files.summary(folder)["line"])
     first = "compiling" if line.startswith("compiling") else "preparing"
@@ -60,16 +61,12 @@ def study_head(
             "actions.html",
             active=study.active,
             has_chosen=has_chosen,
-            failures=count(failed, "failed trial") if (failed := _failed(trials)) else "",
+            failures=count(failed, "failed trial") if failed else "",
             files=_FILES if has_chosen else {},
             path=f"/studies/{study.id}",
         ),
         "trainings": render("trainings.html", trainings=[_training(one) for one in trainings]),
     }
-
-
-def _failed(trials: Sequence[dict[str, Any]]) -> int:
-    return sum("failure" in trial["measurement"] for trial in trials)
 
 
 def budget_of(study: Job) -> float:
@@ -90,22 +87,6 @@ def _waits(study: Job, ahead: int) -> str:
     return f"Study {study.id} is queued and begins {then}."
 
 
-def _time(budget: float, elapsed_s: float | None, counted: int) -> str:
-    if elapsed_s is None:
-        return ""
-    if isinstance(budget, int):
-        return f"{min(counted, budget)} of {count(budget, 'trial')}, {format_duration(elapsed_s)} taken"
-    return f"{format_duration(elapsed_s)} of {format_duration(budget)} taken"
-
-
-def _progress(study: Job, budget: float, elapsed_s: float | None, counted: int) -> float | None:
-    """Returns the used share of the budget; None for a study that does not run."""
-    if study.status != "running" or elapsed_s is None:
-        return None
-    used = counted / budget if isinstance(budget, int) else elapsed_s / budget
-    return round(min(used, 1.0), 4)
-
-
 def _training(training: Job) -> dict[str, Any]:
     shown, error = training.to_dict(), (training.error or {}).get("detail")
     said = shown.get("line", "") if error is None else for_people(str(error))
@@ -115,4 +96,11 @@ def _training(training: Job) -> dict[str, Any]:
 def used_budget(study: Job, folder: JobFolder) -> tuple[float | None, str]:
     """Returns the used share of the budget of a study that runs (None for others), and that in words, for the list."""
     budget, (counted, elapsed_s) = budget_of(study), study_files.used(folder, study)
-    return _progress(study, budget, elapsed_s, counted), _time(budget, elapsed_s, counted)
+    if elapsed_s is None:
+        return None, ""
+    taken = format_duration(elapsed_s)
+    if isinstance(budget, int):
+        share, words = counted / budget, f"{min(counted, budget)} of {count(budget, 'trial')}, {taken} taken"
+    else:
+        share, words = elapsed_s / budget, f"{taken} of {format_duration(budget)} taken"
+    return (round(min(share, 1.0), 4) if study.status == "running" else None), words

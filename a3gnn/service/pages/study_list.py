@@ -18,7 +18,7 @@ from a3gnn.service.jobs.database import JOBS, MOST
 from a3gnn.service.jobs.home import Home
 from a3gnn.service.jobs.job import ACTIVE, Job
 from a3gnn.service.jobs.jobs import ON_A_PAGE, JobFilter, Jobs
-from a3gnn.service.pages.frame import page_answer, render
+from a3gnn.service.pages.frame import page as answer_page
 from a3gnn.service.pages.study_head import used_budget
 from a3gnn.service.studies.orders import Word
 from a3gnn.tuning.study.comparison import Comparison
@@ -136,13 +136,7 @@ def listed(jobs: Jobs, asked: ListQuery) -> tuple[list[Job], int]:
         return jobs.sorted(wanted, _SQL_ORDERS[asked.sort], skipped)
     newest = JobFilter("study", statuses, asked.graph, words=asked.find, limit=_SORTED)
     found, total = jobs.sorted(newest, _SQL_ORDERS["newest"])
-    gains = {study.id: Gain.of(study) for study in found}
-
-    def place(study: Job) -> float:
-        gain = gains[study.id]
-        return math.inf if gain is None else -gain.size
-
-    found.sort(key=place)
+    found.sort(key=lambda study: math.inf if (gain := Gain.of(study)) is None else -gain.size)
     return found[skipped : skipped + ON_A_PAGE], total
 
 
@@ -193,11 +187,10 @@ def list_page(
     counts = {status: found for (kind, status), found in service.jobs.counts().items() if kind == "study"}
     rows = [row_of(study, names.get(study.graph, ""), service.home) for study in studies]
     last = max(1, -(-total // ON_A_PAGE))
-    text = render(
+    return answer_page(
+        service,
         "studies.html",
         title="Studies",
-        here="/",
-        has_script=True,
         asked=asked,
         least=LEAST_COMPARED,
         most=MOST_COMPARED,
@@ -214,9 +207,7 @@ def list_page(
         orders=ORDERS,
         states=STATES,
         again_s=_LOOK_S if any(study.active for study in studies) else _QUIET_S,
-        has_token=service.settings.has_token,
     )
-    return page_answer(text)
 
 
 def _address(asked: ListQuery, **changes: object) -> str:

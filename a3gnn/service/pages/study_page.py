@@ -31,7 +31,10 @@ _ACTIONS: dict[str, Callable[[Service, int, Mapping[str, str]], object]] = {
     "stop": lambda service, study, form: service.stop("study", study),
     "resume": lambda service, study, form: resume_study(service, study, _resume(form)),
     "retry": lambda service, study, form: retry_study(service, study),
-    "train": lambda service, study, form: _train(service, study, form),
+    # The same form again, as by a double click, starts no other training.
+    "train": lambda service, study, form: (
+        add_training(service, study, None, form.get("idempotency-key", "")).headers["location"] + "/page"
+    ),
     "delete": lambda service, study, form: (service.trash.put("study", study), f"/trash?kind=study&number={study}")[1],
 }
 
@@ -94,11 +97,6 @@ def _resume(form: Mapping[str, str]) -> ResumeOrder:
         return ResumeOrder(budget=int(parse_budget(budget)) if budget.isdecimal() else budget or None)
     except ValidationError as error:
         raise ProblemDetails(422, "usage", named_faults(error.errors())[0]) from error
-
-
-def _train(service: Service, study: int, form: Mapping[str, str]) -> str:
-    """Starts a training, and returns the path of its page. The same form again, as by a double click, starts none."""
-    return add_training(service, study, None, form.get("idempotency-key", "")).headers["location"] + "/page"
 
 
 def _key_of_page(service: Service, study: int) -> str:

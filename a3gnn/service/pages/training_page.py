@@ -23,7 +23,7 @@ from a3gnn.service.http.security import address_of
 from a3gnn.service.jobs.home import JobFolder
 from a3gnn.service.jobs.job import Job
 from a3gnn.service.pages.code import training_code
-from a3gnn.service.pages.frame import for_people, page_answer, render
+from a3gnn.service.pages.frame import for_people, page, render
 from a3gnn.service.service import Service
 from a3gnn.service.studies import study_files
 from a3gnn.service.studies.orders import TrainOnOrder, named_faults
@@ -75,19 +75,19 @@ def _page(
 ) -> Response:
     job, folder = service.job("training", training)
     view = _view(job, folder, "" if problem is None else for_people(problem.detail), wanted)
-    promise, has_token = promise_of(folder), service.settings.has_token
-    text = render(
+    promise = promise_of(folder)
+    return page(
+        service,
         "training.html",
+        200 if problem is None else problem.status,
         title=f"{job.name} (training {training})",
         id=training,
         study=job.study,
         config="" if promise is None else describe_config(promise.config),
         head=view["head"],
         view=view,
-        code=training_code(job, address_of(request.scope), has_token),
-        has_token=has_token,
+        code=training_code(job, address_of(request.scope), service.settings.has_token),
     )
-    return page_answer(text, 200 if problem is None else problem.status)
 
 
 def _view(job: Job, folder: JobFolder, wrong: str = "", wanted: str = "") -> dict[str, Any]:

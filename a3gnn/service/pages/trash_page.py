@@ -14,7 +14,7 @@ from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.jobs.database import MOST, number_in
 from a3gnn.service.jobs.job import Job, JobKind
 from a3gnn.service.jobs.jobs import MOST_ON_A_PAGE, TRASH_S, JobFilter
-from a3gnn.service.pages.frame import page_answer, render
+from a3gnn.service.pages.frame import page
 from a3gnn.service.service import Service
 from a3gnn.service.studies.orders import Word
 from a3gnn.units import count, format_duration
@@ -33,7 +33,7 @@ def trash_page(service: Asked, kind: Word = "", number: Annotated[int | None, Qu
     found.sort(key=lambda job: -(job.deleted or 0.0))
     undone = next((job for job in found if (job.kind, job.id) == (kind, number)), None)
     rows = [{"kind": job.kind, "id": job.id, "name": job.name, "said": _said(job)} for job in found if job != undone]
-    return _html(service, "trash.html", "Trash", rows=rows, undone=undone, days=round(TRASH_S / 86_400))
+    return page(service, "trash.html", title="Trash", rows=rows, undone=undone, days=round(TRASH_S / 86_400))
 
 
 @router.post("/trash", include_in_schema=False)
@@ -57,7 +57,7 @@ def _asking(service: Service, kind: JobKind, number: int) -> Response:
     trials = job.to_dict().get("trials")
     measured = f" and its {count(trials, 'trial')}" if trials else ""
     title = f"Delete {job.name} ({kind} {number}) for good?"
-    return _html(service, "delete.html", title, kind=kind, id=number, measured=measured)
+    return page(service, "delete.html", title=title, kind=kind, id=number, measured=measured)
 
 
 def _job(kind: str, number: str) -> tuple[JobKind, int]:
@@ -70,8 +70,3 @@ def _job(kind: str, number: str) -> tuple[JobKind, int]:
 def _said(job: Job) -> str:
     left = max(0.0, (job.deleted or 0.0) + TRASH_S - time.time())
     return f"deleted {format_duration(max(0.0, time.time() - (job.deleted or 0.0)))} ago, {format_duration(left)} left"
-
-
-def _html(service: Service, template: str, title: str, **values: object) -> Response:
-    text = render(template, title=title, here="/trash", has_token=service.settings.has_token, **values)
-    return page_answer(text)

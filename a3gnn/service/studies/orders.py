@@ -144,9 +144,7 @@ class Question(_Order):
         dict[Word, Annotated[list[Value], Field(min_length=2, max_length=2)]],
         BeforeValidator(_few),
         Field(
-            max_length=MOST_FIELDS,
-            description="Knobs restricted to [low, high].",
-            examples=[{"batch_size": [64, 512]}],
+            max_length=MOST_FIELDS, description="Knobs restricted to [low, high].", examples=[{"batch_size": [64, 512]}]
         ),
     ] = {}
     seed: Seed = 0

@@ -43,15 +43,15 @@ class Suggestions:
         self.folder.mkdir(exist_ok=True)
         last = self.folder / _LAST
         number = int(last.read_text(encoding="ascii")) if last.exists() else 0
-        aside = self._aside(number)
-        if aside.exists() and json.loads(aside.read_text(encoding="utf-8")) == _suggestion(number, asked):
-            aside.rename(self._question(number))
+        aside = self._file(number, "aside")
+        if aside.exists() and json.loads(aside.read_text(encoding="utf-8")) == {"number": number, **asked}:
+            aside.rename(self._file(number, "json"))
             return number
         for old in (*self.folder.glob("*.json"), *self.folder.glob("*.aside")):
             old.unlink()
         number += 1
         write_text(last, str(number))
-        write_text(self._question(number), json.dumps(_suggestion(number, asked)))
+        write_text(self._file(number, "json"), json.dumps({"number": number, **asked}))
         return number
 
     def note_client(self) -> None:
@@ -70,12 +70,12 @@ class Suggestions:
         """Stops the open suggestion of an ended process from taking answers, until it is asked again."""
         for path in self.folder.glob("[0-9]*.json"):
             if path.stem.isdecimal():
-                path.rename(self._aside(int(path.stem)))
+                path.rename(self._file(int(path.stem), "aside"))
 
     def open(self) -> dict[str, Any] | None:
         """Returns the suggestion that waits for an answer, or None."""
         for path in self.folder.glob("[0-9]*.json"):
-            if path.stem.isdecimal() and not self._answer(int(path.stem)).exists():
+            if path.stem.isdecimal() and not self._file(int(path.stem), "told.json").exists():
                 try:
                     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
                 except FileNotFoundError:  # it was withdrawn just now
@@ -101,32 +101,23 @@ class Suggestions:
                 f"trial {number} needs a learning curve (plan.curve), got none; batches and val_accuracy must have at "
                 "least one point",
             )
-        write_text(self._answer(number), json.dumps(told))
+        write_text(self._file(number, "told.json"), json.dumps(told))
 
     def answer(self, number: int) -> dict[str, Any]:
         """Waits for the answer to a suggestion, closes the suggestion, and returns the answer."""
-        while not (answer := self._answer(number)).exists():
+        while not (answer := self._file(number, "told.json")).exists():
             time.sleep(LOOK_S)
         found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-        self._question(number).unlink()  # else, if the same trial is asked twice, a restart would count it again
+        self._file(number, "json").unlink()  # else, if the same trial is asked twice, a restart would count it again
         return found
 
-    def _question(self, number: int) -> Path:
-        return self.folder / f"{number}.json"
-
-    def _aside(self, number: int) -> Path:
-        return self.folder / f"{number}.aside"
-
-    def _answer(self, number: int) -> Path:
-        return self.folder / f"{number}.told.json"
+    def _file(self, number: int, kind: str) -> Path:
+        """Returns the file of a suggestion: open (`json`), set aside (`aside`) or answered (`told.json`)."""
+        return self.folder / f"{number}.{kind}"
 
 
 class ToldTrials:
-    """A `TrialExecutor` whose trials the user runs.
-
-    Args:
-        suggestions: Carries the trials and their figures.
-    """
+    """A `TrialExecutor` whose trials the user runs."""
 
     def __init__(self, suggestions: Suggestions) -> None:
         self._suggestions = suggestions
@@ -170,7 +161,3 @@ def told_outcome(told: Mapping[str, Any], request: TrialRequest) -> Metrics | Fa
         curve_first=curve.batches[0] if curve.batches else None,
     )
     return as_asked(metrics, request)
-
-
-def _suggestion(number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"number": number, **asked}

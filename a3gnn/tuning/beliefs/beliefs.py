@@ -49,10 +49,6 @@ class Belief(NamedTuple):
 class Beliefs:
     """The surrogate's beliefs about the configurations of a tune, by its priority and limits.
 
-    Args:
-        history: The trials so far.
-        surrogate: Fitted to `history`.
-
     Attributes:
         history: As given.
         surrogate: As given.

@@ -30,10 +30,6 @@ def knob_importance(history: History, surrogate: Surrogate) -> Importance | None
     The surrogate's own trees only correct the analytic model, so their SHAP values would leave out most of a knob's
     effect. Trees over the knobs alone are therefore fitted to the whole surrogate's predictions of random
     configurations. Their SHAP values divide each trial's predicted deviation from the average among the knobs.
-
-    Args:
-        history: The trials.
-        surrogate: Fitted to `history`.
     """
     found = (history.row(trial.measurement.config) for trial in history.trials)
     rows = [row for row in found if row is not None]

@@ -36,10 +36,6 @@ def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate
 
     Fitting takes seconds, so the surrogate is stored in the cache folder and read from there the next time. Its key
     hashes all rows, and the versions of the code and libraries that fit it.
-
-    Args:
-        history: The study, without trials.
-        notify: Takes each line for people.
     """
     assert not history.trials, "trials change what is fitted"
     folder = cache_root() / "surrogates" / _key(history)

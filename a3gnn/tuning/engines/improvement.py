@@ -1,4 +1,4 @@
-"""`ei`: the trials with the largest expected improvement per second."""
+"""`ei` and `ppo`: the trials with the largest expected improvement per second, found by local search."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from scipy.special import erfcx, ndtr
 
 from a3gnn.config import TrainConfig
 from a3gnn.knobs import Knob
-from a3gnn.objectives import MIN_GAIN, Priority
+from a3gnn.objectives import MIN_GAIN, Objectives, Priority
+from a3gnn.prediction import Prediction
 from a3gnn.seeding import derive
-from a3gnn.space import Rows
+from a3gnn.setting import setting_key
+from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.beliefs.beliefs import Belief, Beliefs, Floats
-from a3gnn.tuning.engines.maximize import maximize
-from a3gnn.tuning.engines.proposed import proposed
+from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Proposal
+from a3gnn_surrogate.surrogate import Surrogate
 
 #: Below this standardized gain, the logarithm of the improvement is computed by its asymptotic form (Ament et al.).
 _FAR = -1.0
@@ -70,6 +72,11 @@ def log_value(belief: Belief, best: float) -> Floats:
     return np.asarray(log_gain(belief, best) - np.log(belief.seconds))
 
 
+#: Starts that climb. As many as in Optuna's GPSampler (`n_local_search`).
+CLIMBERS = 10
+#: Proposals per search. The best predicted one of so many was .01 to .13 doublings behind 3,000 predictions of a local
+#: search, on ten graphs outside the policy's training (docs/design/trials.md).
+PROPOSALS = 256
 #: Random configurations among the starts of the local search, as in Optuna's GPSampler (`n_preliminary_samples`).
 STARTS = 2_048
 #: What decides how the first trial of a tune for `time` learns, beside the default's knobs. Other configurations are
@@ -188,14 +195,7 @@ def goals(beliefs: Beliefs) -> Iterator[Goal]:
 
 
 def wanted(beliefs: Beliefs, goal: Goal, starts: Rows, seconds_left: float) -> Rows:
-    """Returns the rows that are worth a trial for `goal`, best first, with distinct learning keys.
-
-    Args:
-        beliefs: Beliefs after all trials so far.
-        goal: What the trial is for.
-        starts: Rows that the local search starts from.
-        seconds_left: Seconds that a trial may take.
-    """
+    """Returns the rows that are worth a trial for `goal`, best first, with distinct learning keys."""
     best = beliefs.best(goal.priority)
     least = -math.inf if best is None else math.log(math.log2(1 + MIN_GAIN))
     if best is None:  # nothing is eligible yet: whatever exceeds the lowest score is an improvement
@@ -210,3 +210,58 @@ def wanted(beliefs: Beliefs, goal: Goal, starts: Rows, seconds_left: float) -> R
     rows = rows[values > -NOT_WORTH / 2]
     _, first = np.unique(beliefs.learning_rows(rows), axis=0, return_index=True)
     return rows[np.sort(first)]
+
+
+def maximize(space: SearchSpace, value: Callable[[Rows], Floats], starts: Rows) -> tuple[Rows, Floats]:
+    """Returns all rows that a local search evaluated, and their values, largest first.
+
+    The best `CLIMBERS` of `starts` climb in steps of one knob, each to its best neighbor, until none is better.
+
+    Args:
+        space: The configurations.
+        value: Returns the values of canonical rows, float64, shape (n,).
+        starts: Rows to start from, int64, shape (n, n_knobs), n > 0.
+    """
+    rows = np.unique(space.canonical(starts), axis=0)
+    values = {row.tobytes(): own for row, own in zip(rows, value(rows).tolist(), strict=True)}
+    found = [rows]
+    order = np.argsort([-values[row.tobytes()] for row in rows], kind="stable")
+    climbers = [rows[i] for i in order[:CLIMBERS]]
+    while climbers:
+        around = [space.neighbors(row) for row in climbers]
+        fresh = {row.tobytes(): row for rows in around for row in rows if row.tobytes() not in values}
+        if fresh:
+            found.append(np.stack(list(fresh.values())))
+            values |= zip(fresh, value(found[-1]).tolist(), strict=True)
+        moved: dict[bytes, Rows] = {}
+        for row, near in zip(climbers, around, strict=True):
+            top = max(near, key=lambda one: values[one.tobytes()])
+            if values[top.tobytes()] > values[row.tobytes()]:
+                moved[top.tobytes()] = top
+        climbers = list(moved.values())
+    every = np.concatenate(found)
+    own = np.array([values[row.tobytes()] for row in every])
+    best = np.argsort(-own, kind="stable")
+    return every[best], own[best]
+
+
+def proposed(history: History, objectives: Objectives, surrogate: Surrogate, baseline: Prediction, seed: int) -> Rows:
+    """Returns the rows that the shipped policy proposes, int64, shape (n, n_knobs), n up to `PROPOSALS`.
+
+    The policy was trained by PPO in the environment `a3gnn/Configure-v0`. It observes the graph, the machine, the
+    limits, the priority, and how the setting's measurements differ from the general model.
+
+    Args:
+        history: Its space and setting.
+        objectives: The limits and the priority.
+        surrogate: Provides the setting's corrections.
+        baseline: Prediction of the default configuration, of length 1.
+        seed: Decides the draws.
+    """
+    from a3gnn_envs.observation import Levels  # imports gymnasium
+    from a3gnn_envs.policy import Policy
+
+    setting = history.study.setting
+    correction = surrogate.setting_corrections_.corrections.get(setting_key(setting))
+    levels = Levels(baseline) if correction is None else Levels(baseline, correction.constant)
+    return Policy.load().propose(setting, history.space, objectives, levels, PROPOSALS, seed)

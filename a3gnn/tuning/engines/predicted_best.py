@@ -19,9 +19,7 @@ from a3gnn.seeding import derive
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.beliefs.expectations import smallest_memory
 from a3gnn.tuning.beliefs.outlook import Outlook
-from a3gnn.tuning.engines.improvement import NOT_WORTH, STARTS
-from a3gnn.tuning.engines.maximize import maximize
-from a3gnn.tuning.engines.proposed import proposed
+from a3gnn.tuning.engines.improvement import NOT_WORTH, STARTS, maximize, proposed
 from a3gnn.units import format_size
 
 #: Most that resetting knobs to their defaults may lose in total: in doublings of the score (2 %), and in the
@@ -126,12 +124,7 @@ def _each(outlook: Outlook, rows: Rows, prediction: Prediction) -> dict[str, NDA
 
 
 def nothing_predicted(outlook: Outlook, rows: Rows) -> InfeasibleError:
-    """Returns the error that names the limit out of reach, by how much it is missed, and a limit that would do.
-
-    Args:
-        outlook: The predictions.
-        rows: All evaluated configurations; none is probable enough.
-    """
+    """Returns the error that names the limit out of reach, by how much it is missed, and a limit that would do."""
     prediction = outlook.predict_rows(rows)
     kept = outlook.keeping(prediction)
     accuracy = kept.pop("least_accuracy")

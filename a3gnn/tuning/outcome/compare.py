@@ -9,7 +9,6 @@ from typing import Any
 
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError
-from a3gnn.figures import Figures
 from a3gnn.profiling.store.provenance import describe_machine, machine_words
 from a3gnn.report.ratios import FigureTexts
 from a3gnn.report.table import aligned, csv_text
@@ -123,7 +122,8 @@ class Compared:
             if tune.default is not None and tune.finished:
                 settings.setdefault(tune.setting.key(), []).append(tune)
         for alike in settings.values():
-            if _apart([tune.default for tune in alike if tune.default is not None]):
+            ranges = [tune.default for tune in alike if tune.default is not None]
+            if max(one.throughput_low for one in ranges) > min(one.throughput_high for one in ranges):
                 yield (
                     f"The baseline ran at different speeds in {' and '.join(tune.letter for tune in alike)}, with the "
                     "same graph, task and machine: the machine's speed changed. Compare ratios to each baseline "
@@ -141,11 +141,6 @@ def compare(folders: Sequence[str | Path]) -> Compared:
     if len(folders) < 2:
         raise UsageError(f"compare needs the folders of two tunes or more, got {len(folders)}")
     return Compared(tuple(ToldTune.read(folder, place) for place, folder in enumerate(folders)))
-
-
-def _apart(defaults: Sequence[Figures]) -> bool:
-    """Whether any two ranges of throughput do not overlap."""
-    return max(one.throughput_low for one in defaults) > min(one.throughput_high for one in defaults)
 
 
 def _record(tune: ToldTune) -> dict[str, Any]:

@@ -147,8 +147,13 @@ def _written(
     except BaseException:
         optuna.delete_study(study_name=name, storage=storage)  # whole or not at all
         raise
-    counted = (states.count(state) for state in (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
-    return Exported(url, name, *counted)
+    return Exported(
+        url,
+        study_name=name,
+        complete=states.count(TrialState.COMPLETE),
+        pruned=states.count(TrialState.PRUNED),
+        failed=states.count(TrialState.FAIL),
+    )
 
 
 def _attributes(tune: KeptTune) -> dict[str, Any]:
@@ -181,7 +186,9 @@ def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
 
 def objective_names(objectives: Objectives) -> list[str]:
     """Returns the names of a trial's values, with their units."""
-    return [objectives.speed, objectives.memory, _quality_name(objectives)]
+    # An error is exported as a quality, so larger is better.
+    quality = "validation" if objectives.metric.larger_is_better else "validation_quality_by"
+    return [objectives.speed, objectives.memory, f"{quality}_{objectives.metric.name}"]
 
 
 def directions(objectives: Objectives) -> list[StudyDirection]:
@@ -196,11 +203,6 @@ def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution
     A failed trial is FAIL. A trial is PRUNED if its training ended because it could no longer win or keep the least
     accuracy. So is one that did not reach the target in a tune for seconds, because it has no value for them. The
     attributes of pruned trials contain their figures, and the reason why they have no values.
-
-    Args:
-        tune: The tune.
-        trial: A trial of its history.
-        known: The tune's `distributions`.
     """
     measurement = trial.measurement
     fields = _failed(measurement.outcome) if isinstance(measurement.outcome, Failure) else _measured(tune, trial)
@@ -264,12 +266,6 @@ def _distribution(knob: Knob, values: Sequence[Any]) -> BaseDistribution:
 def _coded(value: Any) -> Any:
     """Returns a knob's value; None, which means the task's value, as the command line writes it."""
     return TASKS if value is None else value
-
-
-def _quality_name(objectives: Objectives) -> str:
-    """Returns the name of the validation quality; an error is exported as a quality, so larger is better."""
-    name = objectives.metric.name
-    return f"validation_{name}" if objectives.metric.larger_is_better else f"validation_quality_by_{name}"
 
 
 def _values(figures: Figures, objectives: Objectives) -> list[float]:

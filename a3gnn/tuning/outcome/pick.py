@@ -10,7 +10,6 @@ from typing import Any
 
 from a3gnn.errors import InfeasibleError
 from a3gnn.figures import differs
-from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, FailureKind
 from a3gnn.objectives import Priority
 from a3gnn.option_names import option
@@ -265,7 +264,8 @@ def doubts(
             "unknown."
         )
     bounds = [one for one in found if not one.figures.complete]
-    unknown = sum(_breaks_accuracy_alone(limits_of(asked, one), one) for one in bounds)
+    broken = ([breach.limit for breach in limits_of(asked, one).broken_by(one.figures)] for one in bounds)
+    unknown = sum(names == ["least_accuracy"] for names in broken)
     if unknown:
         yield (
             f"{unknown:,} of {count(len(found), 'configuration')} may or may not reach the least "
@@ -305,7 +305,3 @@ def _untold_by_memory(tune: KeptTune, asked: History) -> int:
     if not any((was or math.inf) < (limit or math.inf) for was, limit in pairs):
         return 0
     return sum(failure.kind is FailureKind.OUT_OF_MEMORY for failure in asked.failures())
-
-
-def _breaks_accuracy_alone(limits: Limits, one: JudgedTrial) -> bool:
-    return [breach.limit for breach in limits.broken_by(one.figures)] == ["least_accuracy"]

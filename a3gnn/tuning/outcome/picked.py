@@ -177,9 +177,9 @@ def pick_lines(found: Pick) -> Iterator[str]:
     elif found.default_row is None and found.default == found.config:
         yield from wrapped("No trial beats the baseline by this priority.")
     yield ""
-    yield row("measured", "picked", "" if found.default_row is None else "baseline")
-    for cells in _figures(found):
-        yield row(*cells)
+    yield row("measured", ("picked", "" if found.default_row is None else "baseline"))
+    for label, *cells in _figures(found):
+        yield row(label, cells)
     yield ""
     yield from wrapped(_measured_how(found))
     for line in found.doubts:

@@ -23,14 +23,7 @@ from a3gnn.version import versions
 
 
 def finish(history: History, choice: Choice, search: SearchSummary, runner: Runner) -> TuneResult:
-    """Writes and reports the result of a tune, marks the tune as finished, and returns the result.
-
-    Args:
-        history: All measured trials.
-        choice: The chosen configuration.
-        search: Statistics of the search.
-        runner: Knows the folder and the elapsed time.
-    """
+    """Writes and reports the result of a tune, marks the tune as finished, and returns the result."""
     request, setting, objectives = history.study.request, history.study.setting, history.objectives
     config, budget = choice.trial.measurement.config, runner.budget
     budget.end()

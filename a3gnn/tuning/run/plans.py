@@ -101,8 +101,5 @@ def _drifted(curve: CurvePlan, drift: float) -> CurvePlan:
     if race is not None and race.seconds is not None:
         race = dataclasses.replace(race, seconds=race.seconds / drift)
     return dataclasses.replace(
-        curve,
-        most_seconds=curve.most_seconds / drift,
-        race=race,
-        least_throughput=curve.least_throughput * drift,
+        curve, most_seconds=curve.most_seconds / drift, race=race, least_throughput=curve.least_throughput * drift
     )

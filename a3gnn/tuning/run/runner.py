@@ -21,14 +21,7 @@ from a3gnn.tuning.study.folder import Journal, TuneState
 from a3gnn.tuning.study.foresight import curve_ends
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import beyond_limits, within_limits
-from a3gnn.tuning.study.trial import (
-    BASELINE,
-    Predicted,
-    Proposal,
-    SpeedTiming,
-    Trial,
-    predicted_row,
-)
+from a3gnn.tuning.study.trial import BASELINE, Predicted, Proposal, SpeedTiming, Trial, predicted_row
 from a3gnn.tuning.tell.events import BeganEvent, PhaseEvent
 from a3gnn.tuning.tell.trial_lines import trial_message
 from a3gnn.units import format_size
@@ -65,10 +58,6 @@ class Runner:
 
         A trial for the priority ends early if it can no longer win. A stored measurement is used if there is one. The
         current drift does not apply to it, because it was measured at another time.
-
-        Args:
-            proposal: The configuration, and why it is measured.
-            beliefs: Beliefs after the trials so far.
         """
         history, predicted = beliefs.history, _predicted(proposal, beliefs)
         slowest = beliefs.slowest(proposal.config.canonical()) if proposal.for_priority else None
@@ -189,8 +178,8 @@ class Runner:
     def begin_phase(self, phase: str) -> None:
         """Notifies a live display of a phase: `baseline`, `search` or `verify`."""
         budget = self.budget
-        seconds = (None, None) if budget.in_trials else (float(budget.total), budget.left_s)
-        self.notify(Message(event=PhaseEvent(phase, *seconds)))
+        total_s, left_s = (None, None) if budget.in_trials else (float(budget.total), budget.left_s)
+        self.notify(Message(event=PhaseEvent(phase, total_s, left_s)))
 
     def _keep_timing(self, timing: SpeedTiming, history: History) -> History:
         self._journal.append_timing(timing)

@@ -22,17 +22,8 @@ from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study import folder as study_folder
 from a3gnn.tuning.study.budget import Budget
-from a3gnn.tuning.study.folder import (
-    Journal,
-    TuneState,
-    check_folder,
-    check_same,
-    keep_product_speeds,
-    open_folder,
-    with_kept_speeds,
-    write_request,
-)
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
@@ -85,13 +76,13 @@ def open_study(
     """
     for note in graph.notes:
         notify(note)
-    check_folder(folder, resume)
+    study_folder.check_folder(folder, resume)
     graph = graph.on_disk()
     characteristics = graph.characteristics()
     with ExitStack() as stack:
         # A named store is opened before the folder is made; the tune's own store lies in the folder.
         profiles = stack.enter_context(ProfileStore.open(store)) if store is not None else None
-        done = Journal(folder).read() if resume else []
+        done = study_folder.Journal(folder).read() if resume else []
         if executor is None:
             executor = stack.enter_context(LocalExecutor(notify))
         if isinstance(executor, MachineExecutor):
@@ -100,21 +91,21 @@ def open_study(
         if hardware is None:
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
-        hardware = with_kept_speeds(folder, hardware) if resume else hardware
+        hardware = study_folder.with_kept_speeds(folder, hardware) if resume else hardware
         study = Study.of(request, Setting(request.task, characteristics, hardware))
         for line in intro(study.setting, request):
             notify(line)
         for line in model_lines(study.setting, graph, request.evaluation_bytes):
             notify(line)
-        check_same(done, study.setting)
-        journal = open_folder(folder, request, resume)
+        study_folder.check_same(done, study.setting)
+        journal = study_folder.open_folder(folder, request, resume)
         if not resume:
-            keep_product_speeds(folder, hardware)
+            study_folder.keep_product_speeds(folder, hardware)
         if profiles is None:
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
         profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        state = TuneState.read(folder, done) if resume else TuneState(started=now)
+        state = study_folder.TuneState.read(folder, done) if resume else study_folder.TuneState(started=now)
         corpus = (*shipped_measurements()[_SHIPPED], *_stored_before(profiles.rows(), state.started))
         study = dataclasses.replace(study, corpus=corpus, unlearnt=unlearnt(graph, request.task))
         budget = Budget(request.budget, started, state.elapsed_s)
@@ -122,14 +113,14 @@ def open_study(
             if trial.counts:
                 budget.record()
         # Trials of an earlier run that failed by chance, or by a timeout that is longer now, are run again.
-        timings = tuple(Journal(folder).timings()) if resume else ()
+        timings = tuple(study_folder.Journal(folder).timings()) if resume else ()
         history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)), timings)
         runner = Runner(profiler, journal, budget, notify)
         runner.state = dataclasses.replace(state, finished_budget=None, problem="")
         runner.continues = state.finished_budget is not None
         runner.report_unmade_parts(history)
         runner.keep_time()
-        write_request(folder, request)  # a resumed tune is judged by this run's budget
+        study_folder.write_request(folder, request)  # a resumed tune is judged by this run's budget
         stack.callback(runner.keep_time)
         if history.trials:
             notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(state.elapsed_s)}")

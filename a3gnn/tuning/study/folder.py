@@ -37,12 +37,7 @@ _REQUEST = "request.json"
 _MAY_CHANGE = {"budget"}
 #: The file with the speeds of matrix products that the tune started with, and the stored fields of the machine.
 _SPEEDS = "product_speeds.json"
-_NAMES = (
-    "gemm_flops_per_s",
-    "bf16_gemm_flops_per_s",
-    "device_gemm_flops_per_s",
-    "device_bf16_gemm_flops_per_s",
-)
+_NAMES = ("gemm_flops_per_s", "bf16_gemm_flops_per_s", "device_gemm_flops_per_s", "device_bf16_gemm_flops_per_s")
 #: The file with the progress.
 _STATE = "state.json"
 #: The file for removed trials, in the folder of the tune.
@@ -330,10 +325,6 @@ def forget_failures(folder: Path, store: ProfileStore) -> int:
     When the tune is resumed, their share of the budget is free again, and their configurations may be chosen again. The
     trials move to forgotten.jsonl. Their rows are removed from the store, which would otherwise return the failures. If
     the process is killed in between, the function can be called again.
-
-    Args:
-        folder: The tune's folder.
-        store: The tune's store of measurements.
 
     Raises:
         ConfigError: The folder holds no journal of this version.

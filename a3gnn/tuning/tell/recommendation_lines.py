@@ -23,9 +23,9 @@ def recommendation_lines(found: Recommendation) -> Iterator[str]:
     if found.config == found.default.config:
         yield from wrapped("No other configuration is predicted to beat the baseline by this priority.")
     yield ""
-    yield row("predicted", "recommended", "baseline")
-    for cells in _figures(found):
-        yield row(*cells)
+    yield row("predicted", ("recommended", "baseline"))
+    for label, *cells in _figures(found):
+        yield row(label, cells)
     yield ""
     yield from wrapped("In brackets: the range of nine in ten measurements, as predicted.")
     yield from wrapped(found.corpus.describe())
@@ -82,7 +82,7 @@ def _sooner(interval: Interval) -> str:
 def _points(interval: Interval) -> str:
     if interval.low == interval.high == 0:
         return "0"
-    return Spread(*interval, 2).describe("+.1f")
+    return Spread(interval.mean, interval.low, interval.high, 2).describe("+.1f")
 
 
 def _sizes(interval: Interval | None) -> str:

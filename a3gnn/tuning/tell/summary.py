@@ -82,22 +82,24 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
     other = chosen if lost is None else next((row for row in front.rows if row.config == lost.config), None)
     if other is baseline:
         other = None
-    metric = front.metric
+    metric, task = front.metric, tuned.setting.task
     own_test = _tested(tuned.measured)
     is_baseline = lost is not None or other is None
-    tests = (own_test, None) if is_baseline else (None if against is None else _tested(tuned.default), own_test)
+    baseline_test = own_test if is_baseline else None if against is None else _tested(tuned.default)
+    test = _test(metric, baseline_test, None if is_baseline else own_test)
     ends = list(_ends(tuned, metric, other is not None))
-    table = [*_figures(tuned, front, baseline, other, compared), *(ends or _test(metric, *tests))]
+    table = [*_figures(tuned, front, baseline, other, compared), *(ends or test)]
     return Summary(
-        headline=f"{_tuned_what(tuned)}: {_answer(tuned, front, against, lost, baseline, trials)}",
+        headline=f"Tuned {MODEL_LABELS.get(task.model, task.model)} on {tuned.setting.graph.name}: "
+        + _answer(tuned, front, against, lost, baseline, trials),
         verified=_verified(compared, baseline, trials, seconds),
         other="tuned" if lost is None else "best other",
         table=tuple(table),
-        changed=changes_of(other.config, tuned.setting.task) if lost is None and other is not None else (),
+        changed=changes_of(other.config, task) if lost is None and other is not None else (),
         others=tuple(_others(front, baseline, chosen)) if lost is None else (),
         warnings=tuple(_warnings(tuned, metric, chosen, compared)),
         notes=tuple(_notes(tuned, metric, lost, compared)),
-        model=tuned.setting.task.describe(),
+        model=task.describe(),
     )
 
 
@@ -159,11 +161,6 @@ def _table(found: Summary) -> Iterator[str]:
     if not any(line.other for line in found.table):
         lines = [line._replace(other="") for line in lines]
     return noted(lines)
-
-
-def _tuned_what(tuned: TunedConfig) -> str:
-    task = tuned.setting.task
-    return f"Tuned {MODEL_LABELS.get(task.model, task.model)} on {tuned.setting.graph.name}"
 
 
 def _baseline(front: Front) -> FrontRow | None:

@@ -36,13 +36,7 @@ def heading(history: History) -> Message:
 
 
 def trial_message(trial: Trial, history: History, budget: Budget) -> Message:
-    """Returns the line of a trial that has just ended; its `more` has all figures and the best so far.
-
-    Args:
-        trial: The last trial of `history`.
-        history: Of the tune.
-        budget: What is left.
-    """
+    """Returns the line of a trial that has just ended; its `more` has all figures and the best so far."""
     rows = tuple(_rows(history))
     row = next(row for row, one in zip(rows, history.trials, strict=True) if one is trial)
     left = f" · {budget.describe()}" if trial.counts and history.tried % _LEFT_EVERY == 0 else ""

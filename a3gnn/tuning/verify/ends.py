@@ -109,10 +109,6 @@ class Ends:
         """Returns the end of the baseline as `default` and of `one` as `other`, unless that is the baseline.
 
         Nothing if the baseline has not stopped improving, or has no pace.
-
-        Args:
-            one: A contender.
-            paces: The metrics whose paces count, by configuration.
         """
         named = {"default": self._baseline, "other": None if one.config == self._baseline else one.config}
         ends = {

@@ -44,12 +44,6 @@ def with_shares(
     Neighbors are sampled once, for the whole. Trainers on processors alone divide the cores and have equal shares, so
     together they take what their work takes on all cores. If there are devices, the cost is that of one device. The
     other devices, and the processors if they train, take as long for their shares.
-
-    Args:
-        columns: Canonical columns.
-        volume: Volume of whole mini-batches.
-        cost: Cost of whole mini-batches.
-        setting: The task, the graph and the machine.
     """
     several = columns["trainers"] > 1
     if not several.any():
@@ -179,7 +173,7 @@ class _Pace(NamedTuple):
 
 
 def _expected_pace(columns: Columns, work: Work, setting: Setting, calibration: Calibration) -> _Pace:
-    stages = stage_seconds(columns, *work, setting, calibration)
+    stages = stage_seconds(columns, work.volume, work.cost, setting, calibration)
     batch_s = batch_seconds(columns, stages, setting.hardware)
     return _Pace(stages, batch_s, 1 / (work.volume.batches * batch_s + epoch_overhead(columns, setting)))
 

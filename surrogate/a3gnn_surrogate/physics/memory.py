@@ -37,10 +37,6 @@ def training_peak(metrics: Metrics, hardware: Hardware) -> float:
 
     Stored trials from before `Metrics.rehearsal_seconds` whose curve was known took less than a training. On a machine
     with a device, which holds what training computes, the peak is as measured.
-
-    Args:
-        metrics: The metrics of the trial.
-        hardware: The machine.
     """
     trained = metrics.curve_train_seconds > 0 or metrics.rehearsal_seconds > 0
     if trained or metrics.val_accuracy is not None or hardware.has_device:  # the accuracy is of measurement version 2

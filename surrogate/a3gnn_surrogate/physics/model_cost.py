@@ -9,17 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn import layer_cost
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.layer_cost import (
-    COUNTED_PASSES,
-    OPERATORS,
-    LayerCost,
-    aggregated_bytes,
-    map_parameters,
-    message_width,
-    output_flops,
-    update_flops,
-)
 from a3gnn.task import OwnModel, Task
 from a3gnn_surrogate.columns import Array, Columns, reads_table, row_entries, served_row_bytes
 from a3gnn_surrogate.physics.volume import BatchVolume
@@ -66,25 +57,25 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
     narrow = columns["compute_dtype"] == "bfloat16"
     if task.own is not None:
         return _own_cost(columns, volume, task, graph, task.own)
-    ops = OPERATORS[task.model]
+    ops = layer_cost.OPERATORS[task.model]
     value_bytes = np.where(narrow, 2.0, 4.0)
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
     parameters = 0
     stored = np.maximum(row_entries(columns, task, graph), 1.0)
     for layer in _layers(columns, volume, task, graph):
         mapped_width = layer.width_out * (task.heads if ops.edge_widths and layer.last else 1)
-        parameters += map_parameters(ops, layer.width_in, mapped_width) + layer.width_out
+        parameters += layer_cost.map_parameters(ops, layer.width_in, mapped_width) + layer.width_out
         size = 4.0 if layer.first and graph.sparse_features else value_bytes
-        message, aggregated = size * message_width(layer, ops), layer.width_in
+        message, aggregated = size * layer_cost.message_width(layer, ops), layer.width_in
         if layer.first and graph.sparse_features:
-            spmm = spmm + COUNTED_PASSES.of_update(layer) * 4.0 * layer.sources * stored * layer.width_out
+            spmm = spmm + layer_cost.COUNTED_PASSES.of_update(layer) * 4.0 * layer.sources * stored * layer.width_out
             message, aggregated = 4.0 * layer.width_out, 0
             activations = activations + 4.0 * layer.sources * layer.width_out
         else:
-            flops = flops + update_flops(layer, ops, mapped_width)
-        flops = flops + output_flops(layer, ops)
+            flops = flops + layer_cost.update_flops(layer, ops, mapped_width)
+        flops = flops + layer_cost.output_flops(layer, ops)
         if not (layer.first and aggregates_while_gathering(task, graph)):
-            spmm = spmm + aggregated_bytes(layer, ops, message)
+            spmm = spmm + layer_cost.aggregated_bytes(layer, ops, message)
         rows = layer.destinations * (aggregated + (3 + 2 * ops.maps_output) * layer.width_out)
         rows = rows + ops.maps_sources * 2 * layer.sources * mapped_width
         rows = rows + ops.edge_values * task.heads * layer.edges
@@ -98,7 +89,7 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
     """Returns whether the input layer's aggregation is fused with the gather: sums and means of dense rows are."""
-    return not task.is_own and OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
+    return not task.is_own and layer_cost.OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
 
 
 def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
@@ -106,13 +97,15 @@ def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: Graph
     narrow = (columns["compute_dtype"] == "bfloat16") & ~np.bool_(graph.sparse_features or task.is_own)
     share = np.where(narrow, 0.5, 1.0)
     if aggregates_while_gathering(task, graph):
-        return np.asarray(share * 4.0 * OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
+        return np.asarray(
+            share * 4.0 * layer_cost.OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2]
+        )
     return np.asarray(share * volume.input_nodes * served_row_bytes(columns, task, graph))
 
 
 def _layers(
     columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics
-) -> Iterator[LayerCost[Array]]:
+) -> Iterator[layer_cost.LayerCost[Array]]:
     """Yields the layers, the input layer first; layer l computes the nodes that are seen after hop L - 1 - l.
 
     An input layer that reads a table has no edges.
@@ -124,7 +117,7 @@ def _layers(
         edges = np.sum(volume.edges[: hop + 1], axis=0)
         edges = np.where(reads_table(columns), 0.0, edges) if layer == 0 else edges
         sources, destinations = volume.nodes[hop + 1], volume.nodes[hop]
-        yield LayerCost(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)
+        yield layer_cost.LayerCost(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)
 
 
 class Between(NamedTuple):

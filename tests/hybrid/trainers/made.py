@@ -13,7 +13,9 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.processor import ProcessorDevice
+from a3gnn.hybrid.schedule import TrainerSampling
 from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
+from a3gnn.hybrid.trainers.request import OpenTrainers, Trainers
 from a3gnn.pipeline.watch import WatchedStage
 from a3gnn.task import Task
 
@@ -30,8 +32,11 @@ def assigned(devices: list[Device], shares: tuple[int, ...]) -> Assignment:
 def hybrid(graph: Graph, config: TrainConfig, task: Task, shares: tuple[int, ...], **others: Any) -> HybridTrainer:
     """Returns trainers on one thread each."""
     devices: list[Device] = [ProcessorDevice(f"cpu:1 ({place})", 1) for place in range(len(shares))]
-    given = {"devices": devices, "assignment": assigned(devices, shares), "stall_s": PATIENCE_S} | others
-    return HybridTrainer(graph, config, task, **given)
+    devices, assignment = others.pop("devices", devices), others.pop("assignment", assigned(devices, shares))
+    sampling: TrainerSampling = "independent" if others.pop("independent", False) else "whole"
+    schedule, stall_s = others.pop("prefetch", None), others.pop("stall_s", PATIENCE_S)
+    asked = Trainers("cpu:1", None, sampling, stall_s, prefetch=schedule and schedule.depths)
+    return HybridTrainer(graph, config, task, trainers=OpenTrainers(asked, tuple(devices), assignment), **others)
 
 
 def all_have_ended() -> bool:

@@ -15,8 +15,9 @@ from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.hybrid.devices.opening import device_names
 from a3gnn.hybrid.trainers.opening import open_request, with_one_trainer
-from a3gnn.hybrid.trainers.request import Trainers, device_names
+from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.loader.loader import Loader
 from a3gnn.task import Task
 from a3gnn.threads import pool

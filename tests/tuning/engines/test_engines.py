@@ -17,8 +17,7 @@ from a3gnn.profiling.request import PARTITIONING
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.engines.engine import make_engine
-from a3gnn.tuning.engines.improvement import first_row, goals, log_gain, log_value
-from a3gnn.tuning.engines.proposed import PROPOSALS
+from a3gnn.tuning.engines.improvement import PROPOSALS, first_row, goals, log_gain, log_value
 from a3gnn.tuning.engines.samplers import TpeEngine
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import ENGINES, Study

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.engines.maximize import CLIMBERS, maximize
+from a3gnn.tuning.engines.improvement import CLIMBERS, maximize
 
 SPACE = SearchSpace.from_dict(
     {"batch_size": (64, 128, 256, 512, 1024), "deep_fanout": (None,), "learning_rate_scale": (1.0, 2.0)}

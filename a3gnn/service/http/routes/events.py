@@ -87,12 +87,7 @@ async def _follow(service: Service, request: Request, kind: JobKind, number: int
 
 
 class _Stream(StreamingResponse):
-    """A stream that is closed at once when its reader leaves, and not when memory is next cleaned.
-
-    Args:
-        events: The bytes to send.
-        stack: Closed when the reader has left.
-    """
+    """A stream that is closed at once when its reader leaves, and not when memory is next cleaned."""
 
     def __init__(self, events: AsyncIterator[bytes], stack: ExitStack) -> None:
         super().__init__(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

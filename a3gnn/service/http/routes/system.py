@@ -15,7 +15,7 @@ from a3gnn.service.http.answers import PROBLEMS, Asked, HealthAnswer, answers, f
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.http.security import cookie_name, is_encrypted
 from a3gnn.service.http.sessions import SESSION_S
-from a3gnn.service.pages.frame import page_answer, render
+from a3gnn.service.pages.frame import page, page_answer, render
 from a3gnn.version import __version__
 
 router = APIRouter(tags=["server"], responses=PROBLEMS)
@@ -121,6 +121,4 @@ def docs(service: Asked, request: Request) -> Response:
     for path, routes in request.app.openapi()["paths"].items():
         for method, route in routes.items():
             groups.setdefault(route["tags"][0], []).append((method, path, route))
-    title, has_token = f"The API of version {__version__}", service.settings.has_token
-    text = render("docs.html", title=title, groups=groups, has_token=has_token, here="/docs")
-    return page_answer(text)
+    return page(service, "docs.html", title=f"The API of version {__version__}", groups=groups)
