@@ -21,9 +21,23 @@ from a3gnn._imports import optional
 from a3gnn.addresses import cannot_listen, check_address, shown
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.halves import as_halves
-from a3gnn.parts import protocol
 from a3gnn.parts.part import Part, open_part
 from a3gnn.parts.part_kernels import draw_rows
+from a3gnn.parts.protocol import (
+    MAX_ANSWER_BYTES,
+    MAX_REQUEST_BYTES,
+    METHODS,
+    PROTOCOL_VERSION,
+    SERVICE,
+    TOKEN_HEADER,
+    TOKEN_VARIABLE,
+    Key,
+    RefusedError,
+    read_column,
+    read_draw,
+    read_key,
+    read_rows,
+)
 from a3gnn.storage.compiled import readonly
 from a3gnn.threads.affinity import available_cores
 from a3gnn.units import count
@@ -51,7 +65,7 @@ def serve_part(folder: Path, host: str, port: int, token: str | None, notify: Ca
         GraphError: The folder contains no part, or a damaged one.
         MissingDependencyError: gRPC is not installed.
     """
-    check_address(host, token, protocol.TOKEN_VARIABLE)
+    check_address(host, token, TOKEN_VARIABLE)
     part = open_part(folder)
     with serving(part, host, port, token) as (server, address):
         about = part.about
@@ -81,15 +95,15 @@ def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tup
     answers = PartAnswers(part)
     answers.warm_up()
     options = [
-        ("grpc.max_receive_message_length", protocol.MAX_REQUEST_BYTES),
+        ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
         ("grpc.max_send_message_length", -1),  # bounded by PartAnswers
         ("grpc.so_reuseport", 0),  # else a second server would share the port
     ]
     workers = ThreadPoolExecutor(max(2, 2 * available_cores()))
     server = grpc.server(workers, options=options, maximum_concurrent_rpcs=_MOST_AT_ONCE)
     budget = AnswerBytes(_MOST_BYTES)
-    handlers = {name: _handler(grpc, answers.methods[name], token, budget) for name in protocol.METHODS}
-    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(protocol.SERVICE, handlers)])
+    handlers = {name: _handler(grpc, answers.methods[name], token, budget) for name in METHODS}
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
     port = _listen(server, host, port)
     server.start()
     try:
@@ -128,12 +142,12 @@ def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | No
 
     def answered(request: bytes, context: Any) -> bytes:
         if expected is not None:
-            given = dict(context.invocation_metadata()).get(protocol.TOKEN_HEADER, "")
+            given = dict(context.invocation_metadata()).get(TOKEN_HEADER, "")
             if not hmac.compare_digest(str(given).encode("utf-8", "replace"), expected):
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "a request must carry the server's token")
         try:
             found = answer(request)
-        except protocol.RefusedError as refusal:
+        except RefusedError as refusal:
             context.abort(grpc.StatusCode[refusal.code], str(refusal))
             raise  # never reached, because abort raises
         if not budget.take(len(found)):
@@ -162,7 +176,7 @@ class PartAnswers:
     """Answers requests about one part, from any thread; every answer is bounded, and every id checked."""
 
     def __init__(self, part: Part) -> None:
-        self._part, self._key = part, protocol.Key(part.cut, part.number)
+        self._part, self._key = part, Key(part.cut, part.number)
         self._nodes, self._indptr, self._indices = (
             readonly(array) for array in (part.nodes, part.indptr, part.indices)
         )
@@ -185,7 +199,7 @@ class PartAnswers:
         """Returns a description of the part: protocol version, columns and features, as JSON."""
         columns = {name: [array.dtype.str, list(array.shape)] for name, array in self._columns.items()}
         features = [self._part.x.dtype.str, self._part.x.shape[1]]
-        told = {"protocol": protocol.PROTOCOL_VERSION, **self._part.about, "columns": columns, "features": features}
+        told = {"protocol": PROTOCOL_VERSION, **self._part.about, "columns": columns, "features": features}
         return json.dumps(told).encode()
 
     def column(self, request: bytes) -> bytes:
@@ -195,9 +209,9 @@ class PartAnswers:
             RefusedError: The column or the rows don't exist, the answer is too large, or the request is for another
                 part.
         """
-        name, first, end = protocol.read_column(self._checked(request))
+        name, first, end = read_column(self._checked(request))
         if name not in self._columns or not first <= end <= self._part.num_nodes:
-            raise protocol.RefusedError(
+            raise RefusedError(
                 "INVALID_ARGUMENT",
                 f"a column must be one of {', '.join(self._columns)}, and its rows in [0, {self._part.num_nodes}], got "
                 f"{name!r} from {first} to {end}",
@@ -212,7 +226,7 @@ class PartAnswers:
         Raises:
             RefusedError: A node is not in the part, the answer is too large, or the request is for another part.
         """
-        draw, ids = protocol.read_draw(self._checked(request))
+        draw, ids = read_draw(self._checked(request))
         rows = self._rows_of(ids)
         degrees = self._indptr[rows + 1] - self._indptr[rows]
         count = int((degrees if draw.fanout < 0 else np.minimum(degrees, draw.fanout)).sum())
@@ -229,26 +243,24 @@ class PartAnswers:
             RefusedError: A node is not in the part, the answer is too large, a value does not fit, or the request is
                 for another part.
         """
-        itemsize, ids = protocol.read_rows(self._checked(request))
+        itemsize, ids = read_rows(self._checked(request))
         x = self._part.x
         if itemsize not in (2, 4) or itemsize > x.itemsize:
-            raise protocol.RefusedError(
-                "INVALID_ARGUMENT", f"values must be read with 2 to {x.itemsize} bytes, got {itemsize}"
-            )
+            raise RefusedError("INVALID_ARGUMENT", f"values must be read with 2 to {x.itemsize} bytes, got {itemsize}")
         _bound(itemsize * x.shape[1] * len(ids), len(ids))
         found = np.take(x, self._rows_of(ids), axis=0)
         if itemsize < x.itemsize:
             try:
                 found = as_halves(found)
             except ConfigError as error:
-                raise protocol.RefusedError("OUT_OF_RANGE", str(error)) from error
+                raise RefusedError("OUT_OF_RANGE", str(error)) from error
         return found.tobytes()
 
     def _checked(self, request: bytes) -> memoryview:
         """Returns `request` without its key, which must be the key of this part."""
-        key, rest = protocol.read_key(request)
+        key, rest = read_key(request)
         if key != self._key:
-            raise protocol.RefusedError(
+            raise RefusedError(
                 "FAILED_PRECONDITION",
                 f"the request is for part {key.part} of the cut {key.cut.hex()}, but this server has part "
                 f"{self._key.part} of {self._key.cut.hex()}",
@@ -259,16 +271,14 @@ class PartAnswers:
         """Returns the rows of `ids` in the part."""
         rows = np.searchsorted(self._nodes, ids)
         if (self._nodes[np.minimum(rows, len(self._nodes) - 1)] != ids).any():
-            raise protocol.RefusedError(
-                "INVALID_ARGUMENT", f"ids must be nodes of part {self._key.part}, but some are not"
-            )
+            raise RefusedError("INVALID_ARGUMENT", f"ids must be nodes of part {self._key.part}, but some are not")
         return rows
 
 
 def _bound(num_bytes: int, rows: int) -> None:
-    if num_bytes > protocol.MAX_ANSWER_BYTES and rows > 1:
-        raise protocol.RefusedError(
+    if num_bytes > MAX_ANSWER_BYTES and rows > 1:
+        raise RefusedError(
             "INVALID_ARGUMENT",
-            f"an answer must have at most {protocol.MAX_ANSWER_BYTES:,} bytes, got a request for {num_bytes:,}; ask "
-            "for fewer rows",
+            f"an answer must have at most {MAX_ANSWER_BYTES:,} bytes, got a request for {num_bytes:,}; ask for fewer "
+            "rows",
         )
