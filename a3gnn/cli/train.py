@@ -13,6 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from a3gnn._imports import importing
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import (
@@ -191,8 +192,9 @@ def train(
     elif path is None and options["model"] is None:
         raise UsageError("train needs DIR, the folder of a tune, or --model to train with the baseline")
     start_ranks(ranks)
-    from a3gnn.apply.train import train as run
-    from a3gnn.training.tuned import TunedConfig
+    with importing():
+        from a3gnn.apply.train import train as run
+        from a3gnn.training.tuned import TunedConfig
 
     promised = None if path is None else TunedConfig.read(path)
     task = Task() if promised is None else promised.setting.task
