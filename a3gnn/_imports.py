@@ -1,10 +1,13 @@
-"""Imports of optional packages, and the system that a3gnn needs; each error contains the remedy."""
+"""Imports of many and of optional packages, and the system that a3gnn needs; each error contains the remedy."""
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.metadata
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +29,22 @@ def need_linux() -> None:
     """Raises an `A3GNNError` on other systems, which lack the locks and memory figures that a3gnn needs."""
     if reason := other_system():
         raise A3GNNError(reason)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Stops Python's garbage collector within this context.
+
+    Modules keep almost all objects that they create. Torch's and a3gnn's are so many that searching them for garbage
+    takes a sixth of the import's time.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def optional(module: str, extra: str, purpose: str) -> ModuleType:

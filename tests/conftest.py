@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from a3gnn._imports import importing
 from a3gnn.cli import main as entry_point
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
@@ -43,6 +45,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Other work may have the cores for a while: how long an example takes decides nothing.
 settings.register_profile("a3gnn", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("a3gnn")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Excludes what is collected from searches for garbage, which tests also start: they would visit every test."""
+    with importing():
+        result = yield
+    gc.freeze()
+    return result
 
 
 @pytest.hookimpl(trylast=True)

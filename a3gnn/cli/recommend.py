@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from a3gnn._imports import importing
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE_LIMIT
 from a3gnn.cli.output import QUIET, progress, show_written
@@ -31,7 +32,8 @@ def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
     takes some seconds more. a3gnn train DIR trains with the configuration; a3gnn tune measures it first.
     """
     asked = as_arguments(options)
-    from a3gnn.tuning.recommend import recommend as run
+    with importing():
+        from a3gnn.tuning.recommend import recommend as run
     from a3gnn.tuning.tell.recommendation_lines import recommendation_lines
 
     found = run(notify=progress(quiet), **asked)

@@ -13,6 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from a3gnn._imports import importing
 from a3gnn.cli.completion import DATASET, TARGET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import (
@@ -193,8 +194,9 @@ def train(
     if context.meta[TARGET] and dataset is None:
         raise UsageError(f"--target {context.meta[TARGET]} needs --dataset, the graph with this type; give both")
     start_ranks(ranks)
-    from a3gnn.apply.train import train as run
-    from a3gnn.training.tuned import TunedConfig
+    with importing():
+        from a3gnn.apply.train import train as run
+        from a3gnn.training.tuned import TunedConfig
 
     promised = None if path is None else TunedConfig.read(path)
     task = Task() if promised is None else promised.setting.task

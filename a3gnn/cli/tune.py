@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a3gnn._imports import importing
 from a3gnn.cli.completion import ENGINE
 from a3gnn.cli.executor_options import executor_options, refuse_executor, take_choice
 from a3gnn.cli.help import Command
@@ -80,7 +81,8 @@ def tune(quiet: bool, verbose: bool, as_json: bool, server: str | None, token: s
     if server is not None:
         result = tune_on_server(server, token, options, asked, progress(quiet, verbose))
     else:
-        from a3gnn.tuning.tune import tune as run
+        with importing():
+            from a3gnn.tuning.tune import tune as run
 
         with live_tune(quiet, verbose) as notify, choice.opened(notify) as executor:
             result = run(notify=notify, executor=executor, **asked)

@@ -60,6 +60,7 @@ _NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
 def main() -> NoReturn:
     """Serves until stdin is closed."""
     die_with_parent()  # nothing reads stdin while modules are imported
+    gc.disable()  # `a3gnn._imports.importing`; a child enables it
     if os.getppid() != int(sys.argv[1]):
         os._exit(0)
     wait_policy.adopt()
@@ -141,6 +142,7 @@ def _child(order: dict[str, Any], compilations: Compilations) -> NoReturn:
         _become_leader(0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        gc.enable()
         _redirect(order["log"])
         faulthandler.register(WHERE_SIGNAL, file=2, all_threads=False)
         compilations.start_anew(Path(order["compiled"]) if order["compiled"] else None)

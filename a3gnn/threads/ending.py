@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -28,4 +29,5 @@ def end(code: int, *, at_once: bool = False) -> NoReturn:
             with suppress(ValueError, OSError):  # closed, or a pipe without a reader
                 stream.flush()
         os._exit(code)
+    gc.freeze()  # Python's shutdown searches for garbage several times: a second where torch is imported
     sys.exit(code)

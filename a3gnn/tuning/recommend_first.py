@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from a3gnn._imports import importing
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import A3GNNError, InfeasibleError
 from a3gnn.graphs.graph import Graph
@@ -74,8 +75,9 @@ def recommend_first(graph: Graph, task: Task, limit: int | None, folder: Path, n
     Raises:
         InfeasibleError: Nothing that learns so is predicted to keep the limit.
     """
-    from a3gnn.tuning.engines.improvement import FIRST
-    from a3gnn.tuning.recommend import probed_machine
+    with importing():
+        from a3gnn.tuning.engines.improvement import FIRST
+        from a3gnn.tuning.recommend import probed_machine
 
     space = SearchSpace.of(Setting(task, graph.characteristics(), probed_machine(notify)))
     first = {name: value for name, value in FIRST.items() if value in space.knob(name).values}

@@ -89,8 +89,15 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("name", MODELS)
+#: Each model either way; the rest is weekly.
+EITHER_WAY = [
+    pytest.param(name, known, marks=[] if known == at % 2 else pytest.mark.weekly)
+    for at, name in enumerate(MODELS)
+    for known in (False, True)
+]
+
+
+@pytest.mark.parametrize(("name", "known"), EITHER_WAY)
 def test_gradients_of_shares_are_those_of_the_mini_batch(name: str, known: bool, data: Data) -> None:
     torch.manual_seed(0)
     model = MODELS[name]().double()

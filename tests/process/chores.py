@@ -20,10 +20,12 @@ def threads(argument):
 
 
 def modules_and_threads(argument):
+    import gc
     import sys
 
     threads = len(os.listdir(f"/proc/{os.getppid()}/task"))
-    return {"modules": sorted(sys.modules), "threads": threads, "server": os.getppid()}
+    modules = sorted(sys.modules)
+    return {"modules": modules, "threads": threads, "server": os.getppid(), "collects": gc.isenabled()}
 
 
 def build_model(argument):

@@ -268,6 +268,7 @@ def test_what_a_function_imports_is_imported_once_without_a_thread(worker: Worke
     assert found is not None
     assert "wsgiref.handlers" in found["modules"]
     assert found["threads"] == 1
+    assert found["collects"]  # garbage, which the server itself does not
 
 
 def test_a_server_that_imported_what_is_not_asked_for_is_replaced(worker: Worker) -> None:

@@ -47,18 +47,24 @@ def assert_same(one: CurveTraining, other: CurveTraining) -> None:
     assert all(torch.equal(one.best[name], other.best[name]) for name in one.best)
 
 
-@pytest.mark.parametrize("model", ["sage", "gin"])
+KNOBS = {
+    "sequential": CONFIG,
+    "mode1": CONFIG.replace(parallel_mode="mode1", num_workers=2),
+    "mode2": CONFIG.replace(parallel_mode="mode2", num_workers=2, feature_tier="disk"),
+    "partitions": CONFIG.replace(num_partitions=3, partitioner="random"),
+    "proximity_bias": CONFIG.replace(seed_order="proximity", cache_bytes=20_000, bias_rate=4.0),
+    "work": CONFIG.replace(seed_fanout=2, deep_fanout=3, learning_rate_scale=4.0),
+}
+
+
+# Knobs with one model each; the other pairs are weekly, because no knob depends on the model.
 @pytest.mark.parametrize(
-    "config",
+    ("config", "model"),
     [
-        CONFIG,
-        CONFIG.replace(parallel_mode="mode1", num_workers=2),
-        CONFIG.replace(parallel_mode="mode2", num_workers=2, feature_tier="disk"),
-        CONFIG.replace(num_partitions=3, partitioner="random"),
-        CONFIG.replace(seed_order="proximity", cache_bytes=20_000, bias_rate=4.0),
-        CONFIG.replace(seed_fanout=2, deep_fanout=3, learning_rate_scale=4.0),
+        pytest.param(config, model, id=f"{name}-{model}", marks=[] if at % 2 == other else pytest.mark.weekly)
+        for at, (name, config) in enumerate(KNOBS.items())
+        for other, model in enumerate(("sage", "gin"))
     ],
-    ids=["sequential", "mode1", "mode2", "partitions", "proximity_bias", "work"],
 )
 def test_pieces_equal_the_whole(config, model, small_folder_graph, task, tmp_path):
     task = dataclasses.replace(task, model=model)

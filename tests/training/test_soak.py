@@ -31,7 +31,10 @@ def undisturbed(small_folder_graph: Graph, tmp_path_factory) -> dict[str, torch.
     return torch.load(folder / "model.pt", weights_only=True)
 
 
-@pytest.mark.parametrize("mode", PARALLEL_MODES)
+# The mode with most threads; the others are weekly, and tests of checkpoints stop them at one place each.
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[] if mode == "mode2" else pytest.mark.weekly) for mode in PARALLEL_MODES]
+)
 def test_random_stops_change_nothing(mode, undisturbed, small_folder_graph, tmp_path, monkeypatch) -> None:
     draw = np.random.default_rng(len(mode))
     whole_step, left = Trainer._train, [0]

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from a3gnn._imports import importing
 from a3gnn.notify import shown, with_details
 from a3gnn.process.child import carry_out, described_status, interrupt_by_sigterm, start_program
 from a3gnn.process.machine_turn import machine_turn
@@ -157,12 +158,13 @@ def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     """Tunes, and returns whether it was stopped before the budget was used up."""
-    from a3gnn.profiling.executor_choice import ExecutorChoice
-    from a3gnn.profiling.store.store import ProfileStore
-    from a3gnn.service.studies.told_trials import Suggestions, ToldTrials
-    from a3gnn.tuning.study.choice import STOPPED
-    from a3gnn.tuning.study.folder import forget_failures
-    from a3gnn.tuning.tune import tune
+    with importing():
+        from a3gnn.profiling.executor_choice import ExecutorChoice
+        from a3gnn.profiling.store.store import ProfileStore
+        from a3gnn.service.studies.told_trials import Suggestions, ToldTrials
+        from a3gnn.tuning.study.choice import STOPPED
+        from a3gnn.tuning.study.folder import forget_failures
+        from a3gnn.tuning.tune import tune
 
     folder.phase.unlink(missing_ok=True)
     resume = _goes_on(folder, "probes.jsonl")
@@ -183,7 +185,8 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
 
 
 def _train(folder: JobFolder, arguments: dict[str, Any]) -> bool:
-    from a3gnn.apply.train import train
+    with importing():
+        from a3gnn.apply.train import train
 
     notify = _listener(folder)
     with machine_turn(notify):

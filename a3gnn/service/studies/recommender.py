@@ -12,6 +12,7 @@ import traceback
 from collections import OrderedDict
 from typing import Any
 
+from a3gnn._imports import importing
 from a3gnn.process.child import as_program, described_status, end, take_stdout
 from a3gnn.service.http.problems import ProblemDetails, Turns, leaving
 from a3gnn.service.jobs.home import Places
@@ -137,7 +138,9 @@ def _end_with(parent: int) -> None:
 
 def _answer(arguments: dict[str, Any]) -> dict[str, Any]:
     from a3gnn.task import Task
-    from a3gnn.tuning.recommend import recommend
+
+    with importing():
+        from a3gnn.tuning.recommend import recommend
 
     try:
         return recommend(task=Task.from_dict(arguments.pop("task")), **arguments).to_dict()

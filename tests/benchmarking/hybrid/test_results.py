@@ -22,7 +22,8 @@ def small(seed: int) -> SimulatedTraining:
     return still(dataclasses.replace(training, platform=dataclasses.replace(training.platform, processor=processor)))
 
 
-@pytest.mark.parametrize("seed", [2, 4, 6])
+# Two platforms, of two and four accelerators; a third is weekly.
+@pytest.mark.parametrize("seed", [2, 4, pytest.param(6, marks=pytest.mark.weekly)])
 def test_the_best_division_is_that_of_simulating_every_one(seed):
     training = small(seed)
     found = best_division(training, 64, parts=4, sampled_parts=2)

@@ -43,8 +43,15 @@ def weights(
     return found
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("mode", ["sequential", "mode1"])
+#: Each model in one mode; the other pairs are weekly.
+PAIRS = [
+    pytest.param(model, mode, marks=[] if at % 2 == other else pytest.mark.weekly)
+    for at, model in enumerate(MODELS)
+    for other, mode in enumerate(("sequential", "mode1"))
+]
+
+
+@pytest.mark.parametrize(("model", "mode"), PAIRS)
 def test_any_sequence_of_divisions_learns_what_one_division_does(model, mode, graph):
     config = TrainConfig(batch_size=BATCH, parallel_mode=mode, num_workers=2)
     expected = weights(graph, config, task_of(model), in_double, None)

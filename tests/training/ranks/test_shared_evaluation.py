@@ -29,8 +29,15 @@ def qualities(graph: Graph, task: Task, folder: Any, ranks: ThreadRanks | None) 
     return evaluator.validate(model), evaluator.test(model)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "roc_auc", "average_precision"])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gat", "gin"])
+#: The tally doesn't know the model: each of them with one metric, and each metric with one model; the rest is weekly.
+PAIRS = [
+    pytest.param(model, metric, marks=[] if model == "sage" or metric == "accuracy" else pytest.mark.weekly)
+    for model in ("sage", "gcn", "gat", "gin")
+    for metric in ("accuracy", "macro_f1", "roc_auc", "average_precision")
+]
+
+
+@pytest.mark.parametrize(("model", "metric"), PAIRS)
 def test_qualities_are_the_same_bits(model, metric, small_graph, tmp_path):
     graph = with_self_loops(small_graph)
     # Narrow to wide maps after the sum, wide to narrow before it: layers read own rows from one place or another.
