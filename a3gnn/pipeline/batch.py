@@ -15,6 +15,7 @@ from a3gnn.features.row_table import Aggregator
 from a3gnn.features.tensors import dense_parts
 from a3gnn.features.typed_store import TypedRows
 from a3gnn.measurement import StageSeconds
+from a3gnn.pipeline.pairs import LinkExamples
 from a3gnn.sampling.subgraph import Subgraph
 
 _TENSORS = ("x", "y", "indptr", "indices")
@@ -51,6 +52,7 @@ class MiniBatch:
         aggregator: The aggregator already applied to `x`; None for raw features.
         arrival: When the copy to a CUDA device began and ended; None on the host.
         typed: Nodes, edges and features by type, where there are types; `x` is empty then.
+        examples: The pairs that are predicted, of which `y` has the labels; None if seeds are.
     """
 
     epoch: int
@@ -65,6 +67,12 @@ class MiniBatch:
     aggregator: Aggregator | None = None
     arrival: Arrival | None = None
     typed: TypedRows | None = None
+    examples: LinkExamples | None = None
+
+    @property
+    def num_examples(self) -> int:
+        """The number of predicted pairs, or of seeds."""
+        return self.subgraph.sampled.num_seeds if self.examples is None else len(self.examples.ids)
 
     @property
     def num_seeds(self) -> int:
