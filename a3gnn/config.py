@@ -12,7 +12,7 @@ import a3gnn.search_values as at
 from a3gnn._fields import SCHEMA_VERSION, check_names, check_version, hash_of
 from a3gnn.checks import OneOf, Real, Size, Whole, WholeOrTask
 from a3gnn.knobs import ALWAYS, NEVER, Phrase, document, knob, knobs_of, where
-from a3gnn.task import Task
+from a3gnn.task import EMBEDDING, Task
 
 ParallelMode = Literal["sequential", "mode1", "mode2"]
 DeviceName = Literal["cpu", "cuda"]
@@ -206,7 +206,12 @@ class TrainConfig:
         return {one.name: fields[one.name] if one.learns.holds(fields) else one.default for one in learning}
 
     def fanouts(self, task: Task) -> tuple[int, ...]:
-        """Returns the in-neighbors that training samples per node and hop, the seeds' hop first; -1 takes all."""
+        """Returns the in-neighbors that training samples per node and hop, the seeds' hop first; -1 takes all.
+
+        A model without an encoder samples none.
+        """
+        if task.model == EMBEDDING:
+            return ()
         seed, *deep = task.fanouts
         return (
             seed if self.seed_fanout is None else self.seed_fanout,

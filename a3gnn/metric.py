@@ -21,10 +21,16 @@ from typing import Any, Literal, Self, get_args
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.option_names import option
 
-MetricName = Literal["accuracy", "macro_f1", "micro_f1", "roc_auc", "average_precision", "mae"]
-METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
+LabelMetricName = Literal["accuracy", "macro_f1", "micro_f1", "roc_auc", "average_precision", "mae"]
+RankMetricName = Literal["mrr", "hits@10", "recall@20", "ndcg@20", "map@20"]
+MetricName = LabelMetricName | RankMetricName
+#: The metrics of links by their rank among all candidates (`a3gnn.evaluation.ranking.Ranks`).
+RANK_METRICS: tuple[RankMetricName, ...] = get_args(RankMetricName)
+METRIC_NAMES: tuple[MetricName, ...] = (*get_args(LabelMetricName), *RANK_METRICS)
 #: Kind of a graph's labels: a class per node, several 0/1 labels per node, or a value per node (regression).
-Target = Literal["classes", "labels", "values"]
+LabelTarget = Literal["classes", "labels", "values"]
+#: What is predicted: labels, or links.
+Target = Literal["classes", "labels", "values", "links"]
 #: The option that chooses by the graph's labels (`a3gnn.evaluation.choose_metric`).
 AUTO: Literal["auto"] = "auto"
 
@@ -36,6 +42,11 @@ METRIC_LABELS: dict[MetricName, str] = {
     "roc_auc": "ROC AUC",
     "average_precision": "average precision",
     "mae": "MAE",
+    "mrr": "MRR",
+    "hits@10": "hits@10",
+    "recall@20": "recall@20",
+    "ndcg@20": "NDCG@20",
+    "map@20": "MAP@20",
 }
 #: The metrics that are errors of values; the others are shares, of classes or labels.
 ERRORS: tuple[MetricName, ...] = ("mae",)

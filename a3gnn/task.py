@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from a3gnn._fields import SCHEMA_VERSION, check_names, check_version, from_fields, hash_of
 from a3gnn.checks import OneOf, Whole
@@ -17,8 +17,10 @@ from a3gnn.units import count
 
 ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
+#: The model of links without an encoder: an embedding per node.
+EMBEDDING = "embedding"
 #: Models of PyG's modules that ship with a3gnn, for graphs with types; `Factory` knows what makes each.
-SHIPPED = ("rsage",)
+SHIPPED = ("rsage", EMBEDDING)
 #: Names of the models in text; a model of the user's own has its own name.
 MODEL_LABELS = {
     "sage": "GraphSAGE",
@@ -28,6 +30,7 @@ MODEL_LABELS = {
     "gatv2": "GATv2",
     "transformer": "graph transformer",
     "rsage": "relational GraphSAGE",
+    "embedding": "an embedding per node",
 }
 #: Sizes and rates of a task, by their names as options of commands and fields of requests.
 NUMBER_OPTIONS = {
@@ -47,6 +50,8 @@ LossName = Literal["mse", "mae"]
 LOSSES: tuple[LossName, ...] = get_args(LossName)
 ScheduleName = Literal["constant", "linear", "cosine"]
 SCHEDULES: tuple[ScheduleName, ...] = get_args(ScheduleName)
+DecoderName = Literal["dot", "mlp", "distmult", "rotate"]
+DECODERS: tuple[DecoderName, ...] = get_args(DecoderName)
 NormName = Literal["none", "batch", "layer"]
 NORMS: tuple[NormName, ...] = get_args(NormName)
 
@@ -67,11 +72,44 @@ _TABLES: dict[str, Aggregates] = {"sage": "mean", "gcn": "gcn", "gin": "sum"}
 #: section 4. Three layers: OGB's examples on ogbn-products.
 _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 #: Fields that were added after the first stored rows.
-_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs", "edge_dim")
+_LATER = (
+    *("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs", "edge_dim"),
+    *("decoder", "negatives"),
+)
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
 #: Those that a shipped factory takes.
 _SHIPPED_OPTIONS = ("hidden_channels", "dropout")
+
+
+class NegativeDraws(NamedTuple):
+    """What the true pairs of a mini-batch of links compete with, and the loss.
+
+    Attributes:
+        loss: binary: cross-entropy of true pairs and of negatives. softmax: cross-entropy of each true pair among the
+            candidates of its query.
+        amount: For binary, negatives of each pair, never a train pair. For softmax, random candidates that all pairs of
+            the mini-batch share; 0 takes the candidates of its pairs. A query's other train pairs are left out.
+    """
+
+    loss: Literal["binary", "softmax"]
+    amount: int
+
+    @classmethod
+    def of(cls, text: object) -> Self:
+        """Returns the draws of a text such as `binary:1`, `softmax:256` or `softmax`.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        name, colon, amount = text.partition(":") if isinstance(text, str) else ("", "", "")
+        if name == "softmax" and not colon:
+            return cls("softmax", 0)
+        if name not in ("binary", "softmax") or not amount.isdecimal() or int(amount) < 1:
+            raise ConfigError(
+                f"negatives must be binary:N, softmax:N with N >= 1, or softmax, got {text!r}; binary:1 is the default"
+            )
+        return cls("binary" if name == "binary" else "softmax", int(amount))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +228,9 @@ class Task:
         lr_epochs: Epochs over which the rate falls, however long the training is; None if it is constant.
         edge_dim: Columns of the edges' values that a built-in model reads: those of edge_attr with attention, 1 for
             edge_weight with gcn; 0 if it reads none. The graph decides it (`a3gnn.evaluation.choose_metric`).
+        decoder: How links are scored from the rows of both ends: dot, mlp, distmult or rotate
+            (`a3gnn.models.decoders`).
+        negatives: What true links compete with in training, and the loss (`NegativeDraws`).
     """
 
     model: ModelName | str = "sage"
@@ -211,6 +252,8 @@ class Task:
     lr_schedule: ScheduleName = "constant"
     lr_epochs: int | None = None
     edge_dim: int = 0
+    decoder: DecoderName = "dot"
+    negatives: str = "binary:1"
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -245,6 +288,8 @@ class Task:
                 f"edge_dim must be 0, or columns of edge_attr for {', '.join(ATTENTION)}, or 1 for gcn, got "
                 f"{self.edge_dim} for {self.model}"
             )
+        OneOf(DECODERS).check("decoder", self.decoder)
+        NegativeDraws.of(self.negatives)
         Whole(0, "any non-negative integer is valid").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -354,6 +399,8 @@ class Task:
             loss=self.loss,
             lr_schedule=self.lr_schedule,
             lr_epochs=self.lr_epochs,
+            decoder=self.decoder,
+            negatives=self.negatives,
         )
 
     @property

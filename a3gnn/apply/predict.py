@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from a3gnn.checks import checked_limit
-from a3gnn.errors import GraphError, ModelError
+from a3gnn.errors import GraphError, ModelError, UsageError
 from a3gnn.evaluation.choose_metric import notify_edges
 from a3gnn.evaluation.evaluate import checked_outputs, edges_of
 from a3gnn.evaluation.inference import Inference, Scratch
@@ -81,6 +81,8 @@ def predict(
     saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
+    if saved.target == "links":
+        raise UsageError("this model predicts links; a3gnn.predict_links returns the best ones of each source")
     graph = as_unlabeled(dataset, "" if saved.types is None else saved.types.target)
     for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
         notify(note)
@@ -90,7 +92,7 @@ def predict(
             f"{graph.name} must have the {saved.num_features} features of the model's training, got "
             f"{graph.num_features}; give the same columns"
         )
-    _check_types(saved, graph)
+    check_types(saved, graph)
     first, count = (0, graph.num_nodes) if graph.types is None else (graph.types.first, graph.types.num_targets)
     asked = InputNodes.of(nodes, count, name="nodes").nodes
     ids, places = np.unique(asked, return_inverse=True)
@@ -126,8 +128,24 @@ def _outputs(
             graph, ids, task.num_layers, scratch=scratch, device=device, on_chunk=on_chunk, edges=values
         )
         return inference.logits(_with_weights(built, saved, device))
+    model = own_model(saved, graph, device, notify)
+    plan = EvaluationPlan.of(graph, task, ids, own_bytes)
+    if plan.kind == "sampled":
+        notify(f"predictions are computed from {plan.text}")
+    return planned_outputs(plan, model, graph, task, num_outputs=sizes[1], device=device, on_chunk=on_chunk)
+
+
+def own_model(saved: SavedModel, graph: Graph, device: torch.device, notify: Callable[[str], None]) -> UserModel:
+    """Returns the saved model that a factory makes, on the device, in evaluation mode; warns if its files changed.
+
+    Raises:
+        UsageError: There is no such factory.
+        ModelError: It can't be imported or built, or the weights don't fit it.
+    """
+    task = saved.task
+    assert task.own is not None, "a factory makes the model"
     factory = Factory.of(task.model)
-    module = factory.build(graph.in_channels, sizes[1], task.seed, **task.factory_options)
+    module = factory.build_for(task, graph.in_channels, saved.num_outputs)
     model = UserModel.of(factory.name, module, graph.target_type)
     model = dataclasses.replace(model, edge_values=task.own.edge_values)
     if lacking := [name for name in model.edge_values if name not in graph.edge_values]:
@@ -135,13 +153,10 @@ def _outputs(
     if Sources.of(factory.module).hash != task.own.sources:
         notify(f"warning: {task.model} or one of its imports has changed since the training; predictions may differ")
     _with_weights(model.module, saved, device)
-    plan = EvaluationPlan.of(graph, task, ids, own_bytes)
-    if plan.kind == "sampled":
-        notify(f"predictions are computed from {plan.text}")
-    return planned_outputs(plan, model, graph, task, num_outputs=sizes[1], device=device, on_chunk=on_chunk)
+    return model
 
 
-def _check_types(saved: SavedModel, graph: Graph) -> None:
+def check_types(saved: SavedModel, graph: Graph) -> None:
     """Checks that `graph` has the types, relations and columns of the model's training.
 
     Raises:
@@ -153,11 +168,7 @@ def _check_types(saved: SavedModel, graph: Graph) -> None:
             has = ("no node types, as in", "types") if saved.types is None else ("the node types of", "none")
             raise GraphError(f"{graph.name} must have {has[0]} the model's training, got {has[1]}; give such a graph")
         return
-    # Only types without features have a row of weights per node.
-    known, asked = (
-        {**one._asdict(), "num_nodes": {kind: n for kind, n in one.num_nodes.items() if kind not in one.in_channels}}
-        for one in (saved.types, types)
-    )
+    known, asked = ({**one._asdict(), "num_nodes": one.num_embedded} for one in (saved.types, types))
     for name, before in known.items():
         if before != (now := asked[name]):
             raise GraphError(
@@ -184,5 +195,5 @@ def _probabilities(outputs: Tensor, target: Target) -> Tensor:
             return torch.softmax(outputs, dim=1)
         case "labels":
             return torch.sigmoid(outputs)
-        case "values":
+        case "values" | "links":
             return outputs

@@ -12,7 +12,7 @@ import click
 from a3gnn import task
 from a3gnn.checks import checked_limit
 from a3gnn.cli.completion import TARGET
-from a3gnn.errors import UsageError, unknown_name
+from a3gnn.errors import ConfigError, UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.option_names import option
 from a3gnn.units import parse_budget, parse_duration, parse_size
@@ -88,6 +88,15 @@ def model(text: str) -> str:
     return text
 
 
+def negatives(text: str) -> str:
+    """Returns `text` after a check that it names the negatives of links."""
+    try:
+        task.NegativeDraws.of(text)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    return text
+
+
 def split_shares(text: str) -> str:
     """Returns `text` after a check that it has the shares of train, validation and test nodes."""
     from a3gnn.graphs.split import Split
@@ -104,14 +113,15 @@ def import_from_here() -> None:
 
 def split_options(command: F) -> F:
     """Adds --target, which becomes a part of the graph's spec, --split and --split-seed to a command."""
-    shares = "Split labeled nodes at random, for example 0.6,0.2,0.2. Default: the graph's own split."
+    shares = "Split labeled nodes, or links, at random, for example 0.6,0.2,0.2. Default: the graph's own split."
     command = click.option(
         "--target",
         is_eager=True,
         expose_value=False,
-        metavar="TYPE",
+        metavar="TYPE|SRC,REL,DST",
         callback=lambda context, _, value: context.meta.update({TARGET: value or ""}),
-        help="Node type to predict, in a graph of several. Default: the only type with labels.",
+        help="Node type to predict, or relation to predict links of, in a graph with node types. Default: the only "
+        "type with labels.",
     )(command)
     command = click.option(
         "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."
@@ -181,6 +191,14 @@ _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
     "lr_schedule": (click.Choice(task.SCHEDULES), "Schedule of the learning rate; linear and cosine fall to 0."),
     "lr_epochs": (click.IntRange(1), "Epochs until --lr-schedule reaches 0."),
     "loss": (click.Choice(task.LOSSES), "Loss of a regression: a graph with a value per node instead of a class."),
+    "decoder": (
+        click.Choice(task.DECODERS),
+        "Score of a link: dot product, multilayer perceptron, or a knowledge graph's DistMult or RotatE.",
+    ),
+    "negatives": (
+        Parsed("negatives", negatives),
+        "Loss of links: binary:N with N negatives per link, softmax:N with N shared candidates, or softmax.",
+    ),
     "class_weights": (
         click.Choice(task.CLASS_WEIGHTS),
         "Class weights in the loss; balanced gives rare classes more weight.",

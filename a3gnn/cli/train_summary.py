@@ -64,6 +64,8 @@ def _rows(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> I
     yield f"test {metric.label}", metric.show(result.test_accuracy), _when(result)
     note = "still improving when the epochs ended" if result.still_improving else ""
     yield f"validation {metric.label}", metric.show(result.val_accuracy), note
+    for name, quality in (result.heuristics or {}).items():
+        yield f"test, {name} alone", metric.show(quality), "without a model"
     yield from _target(result, promised, verbose)
     yield from _trained(result, promised)
     note = _beside(speed, promised, "throughput_epochs_per_s", show_speed)
@@ -128,6 +130,11 @@ def _details(result: TrainResult, verbose: bool) -> Iterator[tuple[str, str]]:
         yield "Algorithm", _algorithm(result.algorithm)
     if result.adapted is not None:
         yield "Adapted", _adapted(result.adapted)
+    better = {name for name, quality in (result.heuristics or {}).items() if quality >= result.test_accuracy}
+    if better:
+        yield "Note", f"{' and '.join(sorted(better))} alone {'are' if len(better) > 1 else 'is'} at least as good"
+    if result.metric.name in ("roc_auc", "average_precision") and result.heuristics is not None:
+        yield "Note", f"{result.metric.label} is against one random negative per link, which is easy; mrr is not"
     if result.task.is_own:
         yield "Note", f"{result.metric.label} is computed from {result.evaluation}"
     if not verbose:

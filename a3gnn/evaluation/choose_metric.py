@@ -9,8 +9,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import ConfigError, GraphError
+from a3gnn.errors import ConfigError, GraphError, UsageError
 from a3gnn.evaluation.evaluate import metric_of, tested, validated
+from a3gnn.evaluation.link_evaluator import check_link_metric, check_links, usual_metric
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
@@ -19,14 +20,16 @@ from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
 from a3gnn.models.loss import check_loss
 from a3gnn.notify import detail
 from a3gnn.option_names import option
-from a3gnn.task import MODELS, SHIPPED, Task
+from a3gnn.task import EMBEDDING, MODELS, SHIPPED, Task
 
 #: Share of the largest class of the validation nodes above which accuracy is uninformative: always predicting that
 #: class is right more often than most trained models. Guess: two classes at 60 and 40 percent.
 MOST_IN_ONE_CLASS = 0.6
 
 
-def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[str], None]) -> Task:
+def with_metric(
+    task: Task, metric: str | None, graph: Graph, notify: Callable[[str], None], *, links: bool = False
+) -> Task:
     """Returns the task with a metric defined on the graph's nodes, and a model for its types and values of edges.
 
     Args:
@@ -34,17 +37,26 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
         metric: A metric's name; "auto" chooses by the labels of `graph`; None keeps the task's metric.
         graph: The graph to train on.
         notify: Called with a line that explains an automatic choice.
+        links: Whether links can be predicted.
 
     Raises:
+        UsageError: Links are predicted, and can't be here.
         GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
         ConfigError: The task's loss doesn't fit the labels, or its model not the types.
     """
+    if graph.links is not None and not links:
+        raise UsageError("links are trained by a3gnn train alone; they can't be tuned or profiled yet")
     task = _for_types(task, graph)
     if metric == AUTO:
         metric, why = suiting(graph)
         notify(detail(why) if metric == "accuracy" else why)
     if metric is not None:
         task = dataclasses.replace(task, metric=cast(MetricName, metric))
+    if graph.links is not None:
+        check_link_metric(task.metric)
+        check_links(graph)
+        check_loss(graph, task)
+        return task
     validated(graph, task)
     tested(graph, task)
     metric_of(task, graph)
@@ -87,6 +99,8 @@ def notify_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) 
 
 def _for_types(task: Task, graph: Graph) -> Task:
     """Returns the task with a model that takes the types of `graph`: of a graph with types, rsage in place of sage."""
+    if graph.types is not None and graph.links is None and task.model == EMBEDDING:
+        raise ConfigError(f"the model {EMBEDDING} predicts links alone; {option('target')} names a relation to predict")
     if graph.types is None and task.model in SHIPPED:
         raise ConfigError(
             f"the model must be one of {', '.join(MODELS)} or your own for a graph without node types, got {task.model}"
@@ -109,6 +123,8 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
     macro-F1 otherwise. For several labels it is micro-F1, unless more than that share of the label values are equal.
     Then it is ROC AUC or macro-F1, by the same rule.
     """
+    if graph.links is not None:
+        return usual_metric(graph.links)
     if graph.target == "values":
         return "mae", f"metric: {METRIC_LABELS['mae']}, because the labels are values"
     share = majority_share(graph)

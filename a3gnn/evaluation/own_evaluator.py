@@ -166,7 +166,10 @@ def planned_outputs(
         on_chunk()
         inputs = of_graph(graph, model.takes, task.num_layers, device, model.edge_values)
         with seeded(seed, device):
-            nodes, first = (graph.num_nodes, 0) if graph.types is None else (graph.types.num_targets, graph.types.first)
+            nodes, first = graph.num_nodes, 0
+            if graph.types is not None:
+                schema, kind = graph.types.schema, model.target
+                nodes, first = schema.counts[kind], schema.first_node(kind)
             found = model.outputs(*inputs, nodes, num_outputs)
         for ids in plan.batches:
             yield ids, found[torch.from_numpy(ids.astype(np.int64) - first).to(device)]

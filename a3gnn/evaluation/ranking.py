@@ -75,6 +75,14 @@ class Ranks:
         precision = np.where(ranks <= k, before / ranks, 0.0)
         return float((_sums(precision, counts) / np.minimum(counts, k)).mean())
 
+    def metric(self, name: str) -> float:
+        """Returns the metric of a name in `RANK_METRICS`, such as mrr or recall@20."""
+        if name == "mrr":
+            return self.mrr
+        kind, _, k = name.partition("@")
+        of = {"hits": self.hits, "recall": self.recall, "ndcg": self.ndcg, "map": self.mean_average_precision}
+        return of[kind](int(k))
+
     def _by_query(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ranks among the true ones of distinct pairs, query by query, each query's in ascending order.
 

@@ -63,7 +63,7 @@ def check_defined(metric: str, labels: NDArray[Any], where: str) -> None:
         raise GraphError(
             f"the metric must be one of {', '.join(known)} if {target} are predicted, got {metric}; auto chooses one"
         )
-    if metric not in _RANKING:
+    if metric not in RANKING:
         return
     if target == "classes" and len(found := np.unique(labels)) < 2:
         raise GraphError(
@@ -141,7 +141,7 @@ class _Ranking:
     """
 
     def __init__(self, metric: Metric, num_classes: int) -> None:
-        self._of = _RANKING[metric.name]
+        self._of = RANKING[metric.name]
         self._scores: list[NDArray[np.float32]] = []
         self._positive: list[NDArray[np.bool_]] = []
 
@@ -232,7 +232,7 @@ def _ties(ordered: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 #: The metrics that rank positive nodes above negative ones.
-_RANKING: dict[str, Callable[[NDArray[np.bool_], NDArray[np.float32]], float]] = {
+RANKING: dict[str, Callable[[NDArray[np.bool_], NDArray[np.float32]], float]] = {
     "roc_auc": roc_auc,
     "average_precision": average_precision,
 }

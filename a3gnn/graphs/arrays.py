@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import target_of
+from a3gnn.graphs.links import Links
 from a3gnn.graphs.types import GraphTypes, Types
 from a3gnn.metric import Target
 
@@ -32,8 +33,9 @@ class GraphArrays:
         indptr: int64, shape (num_nodes + 1,). In-neighbors of v: `indices[indptr[v]:indptr[v + 1]]`, ascending.
         indices: int32, shape (num_edges,).
         features: Dense or CSR rows, one per node.
-        labels: Of one of three kinds (`a3gnn.graphs.labels`): classes, several labels per node, or values.
-        train_ids: Train seeds, int32, ascending.
+        labels: Of one of three kinds (`a3gnn.graphs.labels`): classes, several labels per node, or values. Zeros for
+            `links`, which have no labels.
+        train_ids: Train seeds, int32, ascending; numbers of `links` if they are predicted, as the other ids.
         val_ids: Validation nodes, int32, ascending.
         test_ids: Test nodes, int32, ascending.
         num_classes: A model's outputs per node: the number of classes, each label below it; the number of labels; or 1
@@ -68,7 +70,24 @@ class GraphArrays:
     @property
     def target(self) -> Target:
         """Kind of the labels: classes, labels or values."""
-        return target_of(self.labels)
+        return target_of(self.labels) if self.links is None else "links"
+
+    @property
+    def links(self) -> Links | None:
+        """The links that are predicted: labels and ids of the split are theirs. None if nodes are predicted."""
+        return None if self.types is None else self.types.links
+
+    @property
+    def num_examples(self) -> int:
+        """Nodes, or links if they are predicted: the rows of labels."""
+        return self.num_nodes if self.links is None else self.links.pairs.shape[1]
+
+    def nodes_of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Returns the nodes of the examples `ids`, int32: themselves, or the distinct sources of links, ascending."""
+        if self.types is None or self.links is None:
+            return ids
+        first = np.int32(self.types.schema.first_node(self.links.ends[0]))
+        return np.unique(self.links.pairs[0, ids]) + first
 
     @property
     def num_nodes(self) -> int:
@@ -93,7 +112,7 @@ class GraphArrays:
     @property
     def target_type(self) -> str:
         """The predicted node type; "" without types."""
-        return "" if self.types is None else self.types.target
+        return "" if self.types is None else self.types.target.partition(",")[0]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Returns all arrays by their names in a converted folder."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.metric import Target
+from a3gnn.metric import LabelTarget, Target
 
 #: The dtype and the number of dimensions of each kind.
 KINDS: dict[Target, tuple[np.dtype[Any], int]] = {
@@ -26,7 +26,7 @@ KINDS: dict[Target, tuple[np.dtype[Any], int]] = {
 _BINS = 10
 
 
-def target_of(labels: NDArray[Any]) -> Target:
+def target_of(labels: NDArray[Any]) -> LabelTarget:
     """Returns which kind `labels` are."""
     if labels.ndim == 2:
         return "labels"

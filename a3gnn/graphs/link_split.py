@@ -65,6 +65,28 @@ class LinkSplit(NamedTuple):
     test: LinkPart
 
 
+def with_hidden(data: HeteroData, parts: Mapping[tuple[str, str, str], _Ids]) -> HeteroData:
+    """Returns `data` without the edges of `parts` that are in a part above 0, in their relations and in mirrors.
+
+    Args:
+        data: The graph.
+        parts: The part of each edge of some relations.
+    """
+    edges = _edges("data", data, None)
+    index = {one.relation: one.ids for one in edges}
+    size, kept = _size(index.values()), {name: part <= 0 for name, part in parts.items()}
+    for relation, part in parts.items():
+        own = _flips(relation, relation)
+        pairs = np.unique(_keys(index[relation], size, own))
+        hidden = _keys(index[relation][:, part > 0], size, own)
+        for mirror in _mirrors(relation, edges, pairs, size, _named(None, relation, index)):
+            if mirror is not None and mirror not in parts:
+                shown = ~np.isin(_keys(index[mirror], size, _flips(relation, mirror)), hidden)
+                kept[mirror] = kept.get(mirror, True) & shown
+    made: HeteroData = _with_edges(data, {name: np.flatnonzero(one) for name, one in kept.items()}, None)
+    return made
+
+
 class _Edges(NamedTuple):
     """Edges that a part shows, in its message passing or as pairs of training; without times, `times` is None."""
 

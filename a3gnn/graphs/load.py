@@ -142,6 +142,8 @@ def resplit(graph: GraphArrays, split: Split | None) -> GraphArrays:
     """Returns `graph` with other train, validation and test nodes; `graph` itself if `split` is None."""
     if split is None:
         return graph
+    if graph.links is not None:
+        raise UsageError(f"the links of {graph.name} are split when they are loaded; give the split there")
     own = [ids_mask(ids, graph.num_nodes) for ids in (graph.train_ids, graph.val_ids, graph.test_ids)]
     with naming_graph(graph.name):
         masks = split.masks(of_judged(graph.labels, own))

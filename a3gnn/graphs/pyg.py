@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import GraphError
+from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabeled, naming_graph
 from a3gnn.graphs.edge_values import EDGE_VALUES, are_readable
@@ -204,6 +204,8 @@ def to_data(graph: GraphArrays) -> Data | HeteroData:
     import torch
     from torch_geometric.data import Data
 
+    if graph.links is not None:
+        raise UsageError(f"{graph.name} has links to predict, which its HeteroData would lose; read its file with PyG")
     if graph.types is not None:
         return _to_hetero(graph, graph.types)
     targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))

@@ -21,6 +21,8 @@ _PIECE = 1 << 18
 _DTYPES = {
     "indptr": np.int64,
     "rows": np.int64,
+    "pairs": np.int32,
+    "pair_kinds": np.int32,
     "indices": np.int32,
     "train_ids": np.int32,
     "val_ids": np.int32,
@@ -75,6 +77,10 @@ def violations(graph: GraphArrays) -> Iterator[Violation]:
             yield from _not_finite(f"x{end}", features.array.reshape(-1))
     for name, array in graph.edge_values.items():
         yield from _not_finite(name, array.reshape(-1))
+    if graph.links is not None:
+        for ids, nodes in zip(graph.links.pairs, graph.links.num_nodes, strict=True):
+            yield from _outside("pairs", ids, 0, nodes)
+        yield from _outside("pair_kinds", graph.links.kinds, 0, len(graph.links.relations))
     yield from _wrong_labels(graph)
     yield from _wrong_ids(graph)
 
@@ -99,7 +105,7 @@ def size_violations(graph: GraphArrays) -> Iterator[Violation]:
         )
         return
     yield from _wrong_ends("indptr", graph.indptr, len(graph.indices))
-    lengths = [("labels", len(graph.labels), graph.num_nodes)]
+    lengths = [("labels", len(graph.labels), graph.num_examples)]
     for end, one in _all_features(graph):
         nodes = graph.num_nodes if graph.types is None or not end else graph.types.schema.num_nodes[int(end[1:])]
         lengths.append((f"x{end}", one.shape[0], nodes))
@@ -132,12 +138,14 @@ def _all_features(graph: GraphArrays) -> Iterator[tuple[str, DenseFeatures | Spa
 def _wrong_types(graph: GraphArrays, types: Types) -> Iterator[Violation]:
     """Yields the rules on sizes that the types of `graph` break."""
     schema = types.schema
-    if types.target not in schema.types or len(types.features) != len(schema.types):
+    if graph.target_type not in schema.types or len(types.features) != len(schema.types):
         yield Violation("rows", f"types must have features for each type and a known target, got {types.target}")
     elif len(types.rows) != schema.num_rows + 1 or schema.layout[0, -1] != graph.num_nodes:
         yield Violation("rows", f"rows must have {schema.num_rows + 1} values, got {len(types.rows)}")
     elif not np.array_equal(types.row_ends, graph.indptr):
         yield Violation("rows", "rows and indptr must have the same in-neighbors of each node, but they differ")
+    if types.links is not None and types.links.pairs.shape != (2, len(types.links.kinds)):
+        yield Violation("pairs", f"pairs must have two rows and a column per kind, got {types.links.pairs.shape}")
 
 
 def row_violations(
@@ -166,7 +174,7 @@ def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
             yield Violation(name, f"labels must be one of {kinds}, got {array.dtype} of shape {array.shape}")
         return
     wanted = np.dtype(_DTYPES[name]) if name in _DTYPES else None
-    ndim = 2 if name in ("x", "edge_attr") else 1
+    ndim = 2 if name in ("x", "edge_attr", "pairs") else 1
     if not isinstance(array, np.ndarray):
         yield Violation(name, f"{name} must be a NumPy array, got {type(array).__name__}")
     elif (array.dtype != wanted if wanted else array.dtype not in FLOATS) or array.ndim != ndim:
@@ -251,9 +259,9 @@ def _wrong_labels(graph: GraphArrays) -> Iterator[Violation]:
 
 def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
     sets = {"train_ids": graph.train_ids, "val_ids": graph.val_ids, "test_ids": graph.test_ids}
-    taken = np.zeros(graph.num_nodes, dtype=np.bool_)
+    taken = np.zeros(graph.num_examples, dtype=np.bool_)
     for name, ids in sets.items():
-        wrong = list(_outside(name, ids, 0, graph.num_nodes))
+        wrong = list(_outside(name, ids, 0, graph.num_examples))
         if not wrong and _first(ids[:-1], ids[1:], np.greater_equal) >= 0:
             wrong.append(Violation(name, f"{name} must be ascending and distinct, but they are not"))
         if not wrong and (shared := int(np.count_nonzero(taken[ids]))):

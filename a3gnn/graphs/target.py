@@ -16,10 +16,16 @@ class Target(NamedTuple):
     """What is predicted, as a spec names it.
 
     Attributes:
-        kind: A node type; "" for the only one with labels.
+        kind: A node type; "" for the only one with labels. Or a relation as SOURCE,RELATION,TARGET, whose links are
+            predicted; the relation `*` stands for all between both types.
     """
 
     kind: str = ""
+
+    @property
+    def is_relation(self) -> bool:
+        """Whether links are predicted, not nodes."""
+        return "," in self.kind
 
     @classmethod
     def in_spec(cls, spec: str) -> tuple[Self, str]:

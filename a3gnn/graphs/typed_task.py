@@ -15,6 +15,8 @@ from a3gnn.graphs.assemble import assemble, assemble_unlabeled, canonical, edge_
 from a3gnn.graphs.edges import EdgeList, Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, target_of
+from a3gnn.graphs.link_task import link_pairs
+from a3gnn.graphs.links import Links
 from a3gnn.graphs.load import as_named, load_arrays
 from a3gnn.graphs.pyg import REMEDIES, array_of, features_of, is_hetero
 from a3gnn.graphs.schema import Relation, Schema
@@ -100,6 +102,8 @@ def typed_task(
         check_typed(data)
         found, numbers = counted(data)
         numbers = {kind: numbers.get(kind, 0) for kind in found.node_types}
+        if target.is_relation:
+            return _link_graph(found, numbers, name, target, split, mirrored=mirrored, source=source)
         kind = _predicted(found, target, labeled)
         lists, notes = _edge_lists(found, numbers, mirrored)
         features, of_features = _features(found, numbers)
@@ -152,6 +156,41 @@ def _labels(
     check_labels(labels, number)
     check_masks(masks, labels)
     return labels, masks, notes
+
+
+def _link_graph(
+    data: HeteroData,
+    numbers: dict[str, int],
+    name: str,
+    target: Target,
+    split: Split | None,
+    *,
+    mirrored: bool,
+    source: str | None,
+) -> GraphArrays:
+    """Returns the graph of `data` whose links are predicted; the arguments are those of `typed_task`."""
+    shown, pairs, kinds, part, of_links = link_pairs(data, numbers, target, split)
+    lists, of_lists = _edge_lists(shown, numbers, mirrored)
+    features, of_features = _features(shown, numbers)
+    schema = Schema.of(numbers, list(lists))
+    edges = Edges.of_relations(schema, [lists[one] for one in schema.relations])
+    indptr, indices = edges.distinct()
+    types = Types(schema, indptr, features, target.kind, Links.of(schema, target.kind, pairs, kinds))
+    train_ids, val_ids, test_ids = (np.flatnonzero(part == code).astype(np.int32) for code in range(3))
+    return GraphArrays(
+        name=name,
+        indptr=types.row_ends,
+        indices=indices,
+        features=DenseFeatures(np.empty((sum(numbers.values()), 0), dtype=np.float32)),
+        labels=np.zeros(len(part), dtype=np.int64),
+        train_ids=train_ids,
+        val_ids=val_ids,
+        test_ids=test_ids,
+        num_classes=0,
+        notes=(*of_lists, *of_features, *of_links, *edge_notes(len(edges.indices), 0, len(indices))),
+        source=source,
+        types=types,
+    )
 
 
 def _source(spec: str, target: Target, split: Split | None) -> str | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures, features_from
+from a3gnn.graphs.links import Links
 from a3gnn.graphs.schema import Relation, Schema
 
 
@@ -21,7 +22,7 @@ class GraphTypes(NamedTuple):
         num_nodes: Nodes of each type. `x_dict` has the ids of the nodes of a type without features, int64, for an
             embedding of so many rows.
         metadata: PyG's: the node types, and the relations as (source type, name, target type).
-        target: The type whose nodes are predicted.
+        target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`.
     """
 
     in_channels: dict[str, int]
@@ -40,6 +41,22 @@ class GraphTypes(NamedTuple):
         return cls(**{**fields, "metadata": (list(types), [tuple(one) for one in relations])})
 
     @property
+    def has_links(self) -> bool:
+        """Whether links are predicted, not nodes."""
+        return "," in self.target
+
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The types whose rows a model returns: the target, or both ends of links."""
+        return tuple(dict.fromkeys(self.target.split(",")[::2]))
+
+    @property
+    def num_embedded(self) -> dict[str, int]:
+        """Nodes of each type that has a row of weights per node: without features, or at an end of links."""
+        ends = self.predicted if self.has_links else ()
+        return {kind: n for kind, n in self.num_nodes.items() if kind not in self.in_channels or kind in ends}
+
+    @property
     def width(self) -> int:
         """The most columns of a type's features."""
         return max([0, *self.in_channels.values()])
@@ -53,13 +70,15 @@ class Types:
         schema: Types and relations.
         rows: Pointers of the rows of `Schema` into the graph's `indices`, int64, shape (num_rows + 1,).
         features: The features of each type; None for a type without any.
-        target: The type whose nodes are predicted.
+        target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`.
+        links: The links that are predicted; None if nodes are.
     """
 
     schema: Schema
     rows: NDArray[np.int64]
     features: tuple[DenseFeatures | SparseFeatures | None, ...]
     target: str
+    links: Links | None = None
 
     @property
     def for_model(self) -> GraphTypes:
@@ -102,7 +121,8 @@ class Types:
             if one is not None
             for name, array in one.arrays().items()
         }
-        return {"rows": self.rows, **named}
+        links = {} if self.links is None else {"pairs": self.links.pairs, "pair_kinds": self.links.kinds}
+        return {"rows": self.rows, **links, **named}
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all but the arrays as JSON types."""
@@ -126,4 +146,7 @@ class Types:
                 name.removesuffix(end): one for name, one in arrays.items() if name[:1] == "x" and name.endswith(end)
             }
             features.append(features_from(own) if own else None)
-        return cls(schema, arrays["rows"], tuple(features), fields["target"])
+        links = None
+        if "pairs" in arrays:
+            links = Links.of(schema, fields["target"], arrays["pairs"], arrays["pair_kinds"])
+        return cls(schema, arrays["rows"], tuple(features), fields["target"], links)

@@ -15,11 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from a3gnn.storage.compiled import njit
+from a3gnn.errors import ConfigError
+from a3gnn.storage.compiled import njit, readonly
 from a3gnn.threads import pool
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _ZERO = np.float32(0)
+_NO_ROWS = readonly(np.empty(0, dtype=np.int64))
 
 
 class Optimizer(Protocol):
@@ -61,6 +63,9 @@ class Adam:
     whose gradients have all been 0, such as those of features in no mini-batch, because Adam would not change them. It
     is not a `torch.optim.Optimizer`, because the first one of a process imports torch._dynamo: a second or two, and
     70 MiB.
+
+    With a sparse gradient, such as an embedding's, it updates only the rows in the gradient, as torch's SparseAdam
+    does. Other rows and their moments stay, and a weight decay is refused.
 
     Args:
         parameters: float32, each in row-major order, or with two dimensions in column-major order.
@@ -138,7 +143,18 @@ class Adam:
             state["step"] = torch.zeros((), dtype=torch.float32)
             for name in _MOMENTS:
                 state[name] = torch.zeros_like(weight, requires_grad=False)
-        if grad.stride() != weight.stride():
+        chosen = _NO_ROWS
+        if grad.is_sparse:
+            if group["weight_decay"]:
+                raise ConfigError(
+                    f"weight_decay must be 0 for embeddings with sparse updates, got {group['weight_decay']}; leave it "
+                    "out"
+                )
+            grad = grad.coalesce()
+            chosen, grad = grad.indices()[0].numpy(), grad.values()
+            if not len(chosen):
+                return
+        elif grad.stride() != weight.stride():
             grad = torch.empty_like(weight, requires_grad=False).copy_(grad)
         state["step"] += 1
         arrays = [_rows(part) for part in (weight.detach(), grad, *(state[name] for name in _MOMENTS))]
@@ -150,10 +166,10 @@ class Adam:
         constants = (group["weight_decay"], 1 - beta1, 1 - beta2, *corrections, group["eps"])
         with np.errstate(over="ignore"):  # an overflow makes the next loss infinite or NaN, which is reported
             singles = [np.float32(value) for value in constants]
-        kernel = partial(update, *arrays, self._unmoved[weight], *singles)
-        rows = len(arrays[0])
+        kernel = partial(update, *arrays, readonly(chosen), self._unmoved[weight], *singles)
+        rows = len(arrays[1])
         # The kernel reads all four arrays, and writes all but the gradient.
-        pool.in_chunks(kernel, rows, pool.grain(rows, 7 * arrays[0].nbytes))
+        pool.in_chunks(kernel, rows, pool.grain(rows, 7 * arrays[1].nbytes))
 
 
 def _rows(tensor: Tensor) -> NDArray[np.float32]:
@@ -171,6 +187,7 @@ def update(
     grad: NDArray[np.float32],
     mean: NDArray[np.float32],
     square: NDArray[np.float32],
+    chosen: NDArray[np.int64],
     unmoved: NDArray[np.bool_],
     decay: np.float32,
     mean_share: np.float32,
@@ -185,9 +202,10 @@ def update(
 
     Args:
         weight: Updated, shape (n_rows, width).
-        grad: Its gradient.
+        grad: Its gradient, or the gradients of the rows `chosen`.
         mean: First moment, updated.
         square: Second moment, updated.
+        chosen: Distinct rows, int64, whose gradients `grad` has; empty if it has all rows.
         unmoved: Whether all moments of a row are 0, updated, shape (n_rows,). Such rows are skipped if their gradient
             is 0.
         decay: L2 penalty; if it is not 0, no row is skipped.
@@ -200,8 +218,9 @@ def update(
         high: Past the last row.
     """
     width = weight.shape[1]
-    for i in range(low, high):
-        w, g, m, v = weight[i], grad[i], mean[i], square[i]
+    for place in range(low, high):
+        i = chosen[place] if len(chosen) > 0 else place
+        w, g, m, v = weight[i], grad[place], mean[i], square[i]
         if unmoved[i] and decay == _ZERO:
             # Comparing bits, not values, lets the loop vectorize. -0.0 counts as a gradient, which is also correct.
             bits, given = g.view(np.int32), np.int32(0)
@@ -220,4 +239,6 @@ def update(
 def warm_up() -> None:
     """Compiles the kernel or loads it from numba's cache."""
     one, rows = np.float32(1), np.zeros((1, 1), dtype=np.float32)
-    update(rows, rows, rows.copy(), rows.copy(), np.ones(1, dtype=np.bool_), one, one, one, one, one, one, 0, 1)
+    update(
+        rows, rows, rows.copy(), rows.copy(), _NO_ROWS, np.ones(1, dtype=np.bool_), one, one, one, one, one, one, 0, 1
+    )

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import target_of
 from a3gnn.task import Task
 
 #: The advice if training diverges.
@@ -32,7 +33,7 @@ def loss_of(graph: Graph, task: Task, device: torch.device) -> Loss:
     """
     check_loss(graph, task)
     weights = None if task.class_weights == "none" else _balanced(graph).to(device)
-    match graph.target:
+    match target_of(graph.labels):
         case "classes":
             return functional.cross_entropy if weights is None else partial(functional.cross_entropy, weight=weights)
         case "labels":

@@ -36,7 +36,7 @@ class RelationalSAGE(nn.Module):
 
     def __init__(self, types: GraphTypes, out_channels: int, hidden_channels: int, dropout: float, layers: int) -> None:
         super().__init__()
-        self.target, self.dropout = types.target, dropout
+        self.predicted, self.has_links, self.dropout = types.predicted, types.has_links, dropout
         columns, nodes = types.in_channels, types.num_nodes
         self.inputs = ModuleDict({kind: nn.Linear(width, hidden_channels) for kind, width in columns.items()})
         self.embeddings = ModuleDict(
@@ -44,7 +44,7 @@ class RelationalSAGE(nn.Module):
         )
         for embedding in self.embeddings.values():
             nn.init.xavier_uniform_(embedding.weight)
-        kinds: set[str] = {types.target}
+        kinds: set[str] = {*types.predicted}
         self.convs = nn.ModuleList()
         for layer in reversed(range(layers)):  # the last layer computes the target type alone
             width = out_channels if layer == layers - 1 else hidden_channels
@@ -57,8 +57,10 @@ class RelationalSAGE(nn.Module):
                 self.convs.insert(0, HeteroConv(convs))
             kinds |= {one[0] for one in relations}
 
-    def forward(self, x_dict: dict[str, Tensor], edge_index_dict: dict[tuple[str, str, str], Tensor]) -> Tensor:
-        """Returns the outputs of the nodes of the target type, shape (num_nodes, out_channels)."""
+    def forward(
+        self, x_dict: dict[str, Tensor], edge_index_dict: dict[tuple[str, str, str], Tensor]
+    ) -> Tensor | dict[str, Tensor]:
+        """Returns the outputs of the nodes of the target type, shape (num_nodes, out_channels); of links, by type."""
         x = {
             kind: (self.inputs[kind] if kind in self.inputs else self.embeddings[kind])(rows)
             for kind, rows in x_dict.items()
@@ -67,5 +69,4 @@ class RelationalSAGE(nn.Module):
             if place:
                 x = {kind: functional.dropout(rows.relu(), self.dropout, self.training) for kind, rows in x.items()}
             x = {**x, **conv(x, edge_index_dict)}  # a type that no relation ends in keeps its rows
-        outputs: Tensor = x[self.target]
-        return outputs
+        return {kind: x[kind] for kind in self.predicted} if self.has_links else x[self.predicted[0]]

@@ -15,6 +15,7 @@ from a3gnn.features.row_table import Aggregator
 from a3gnn.features.tensors import dense_parts
 from a3gnn.features.typed_store import TypedRows
 from a3gnn.measurement import StageSeconds
+from a3gnn.pipeline.pairs import LinkExamples
 from a3gnn.sampling.subgraph import Subgraph
 
 _TENSORS = ("x", "y", "indptr", "indices")
@@ -54,6 +55,7 @@ class MiniBatch:
         edges: Values of the sampled edges by name (`EDGE_VALUES`), a row for each of `indices`, float32, on the device
             of `x`; only those that the model reads.
         whole_edges: The weights of the whole mini-batch's edges, on the host, if this is a share.
+        examples: The pairs that are predicted, of which `y` has the labels; None if seeds are.
     """
 
     epoch: int
@@ -70,6 +72,12 @@ class MiniBatch:
     typed: TypedRows | None = None
     edges: Mapping[str, torch.Tensor] = field(default_factory=dict)
     whole_edges: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    examples: LinkExamples | None = None
+
+    @property
+    def num_examples(self) -> int:
+        """The number of predicted pairs, or of seeds."""
+        return self.subgraph.sampled.num_seeds if self.examples is None else len(self.examples.ids)
 
     @property
     def num_seeds(self) -> int:

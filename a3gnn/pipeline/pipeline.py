@@ -35,6 +35,7 @@ from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
 from a3gnn.pipeline.isolation import Isolation
+from a3gnn.pipeline.pairs import PairSeeds
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
 from a3gnn.pipeline.stages import DeferredStages, SampledBatch, Stages
@@ -74,6 +75,7 @@ class PipelineOptions:
             whole mini-batches.
         deferred: Whether mini-batches come without features and labels, which `Pipeline.read` adds.
         edge_values: Values of the graph's edges by name (`EDGE_VALUES`), which mini-batches then contain.
+        pairs: Makes seeds of pairs: `input_nodes` and the graph's split are numbers of pairs then. None for nodes.
     """
 
     seed: int
@@ -93,6 +95,7 @@ class PipelineOptions:
     shares: Shares | Dividing | None = None
     deferred: bool = False
     edge_values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    pairs: PairSeeds | None = None
 
 
 class Pipeline:
@@ -166,7 +169,10 @@ class Pipeline:
         reading = not options.reuse_buffers, aggregator, tabled, options.dtype, options.edge_values
         made = sampler, self.store, graph.labels, device, None if options.deferred else buffers, *reading
         kind = DeferredStages if options.deferred else Stages
-        self._stages = DividedStages(*made, dividing=shares) if isinstance(shares, Dividing) else kind(*made)
+        if isinstance(shares, Dividing):
+            self._stages: Stages = DividedStages(*made, dividing=shares)
+        else:
+            self._stages = kind(*made, pairs=options.pairs)
         self._overlap = OverlapPolicy(config.num_workers)
         self.on_worker_start: Callable[[], None] | None = None
         given = self._config.resources if options.resources is None else options.resources

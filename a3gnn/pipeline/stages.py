@@ -17,6 +17,7 @@ from a3gnn.features.store import FeatureStore, ReadResult
 from a3gnn.features.typed_store import TypedRows, TypedStore
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch, Upload
+from a3gnn.pipeline.pairs import LinkExamples, PairSeeds
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.share import CutSampler
@@ -25,12 +26,13 @@ from a3gnn.sampling.subgraph import AnySampler, Subgraph
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledBatch:
-    """A mini-batch after its first stage, sampling."""
+    """A mini-batch after its first stage, sampling; `examples` as in `MiniBatch`."""
 
     epoch: int
     index: int
     subgraph: Subgraph
     seconds: float
+    examples: LinkExamples | None = None
 
 
 @dataclass(eq=False)
@@ -40,7 +42,7 @@ class Stages:
     Attributes:
         sampler: Samples ids.
         store: Serves features.
-        labels: Labels of all nodes, of any kind (`a3gnn.graphs.labels`).
+        labels: Labels of all nodes, or of all pairs, of any kind (`a3gnn.graphs.labels`).
         device: Where mini-batches are trained.
         buffers: Memory for dense features that are trained on the host; None allocates for each mini-batch.
         lends: Whether a mini-batch keeps its buffer as long as its features are in use, instead of until `release`.
@@ -48,6 +50,7 @@ class Stages:
         tabled: Whether the store's rows are already aggregated.
         dtype: Type of dense features, float32 or bfloat16; the same as in `buffers`.
         edge_values: Values of all edges by name, which mini-batches contain by `Subgraph.e_id`.
+        pairs: Makes seeds of pairs, for which planned mini-batches have numbers of pairs; None for nodes.
     """
 
     sampler: AnySampler
@@ -60,6 +63,7 @@ class Stages:
     tabled: bool
     dtype: torch.dtype
     edge_values: Mapping[str, NDArray[np.float32]]
+    pairs: PairSeeds | None = field(default=None, kw_only=True)
     _fused: Aggregator | None = field(init=False)
     _upload: Upload | None = field(init=False)
 
@@ -70,13 +74,15 @@ class Stages:
 
     def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
         """Returns the sampled ids of `planned`."""
-        begin = perf_counter()
+        begin, examples = perf_counter(), None
+        if self.pairs is not None:
+            planned, examples = self.pairs.planned(planned, epoch)
         if planned.until is None:
             subgraph = self.sampler.sample(planned.seeds, epoch, planned.index)
         else:
             assert isinstance(self.sampler, Sampler | CutSampler), "only the host samples by time"
             subgraph = self.sampler.sample(planned.seeds, epoch, planned.index, planned.until)
-        return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin)
+        return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin, examples)
 
     def gather(self, sampled: SampledBatch) -> MiniBatch:
         """Returns the mini-batch with its features and labels; its copy to the device may still be under way."""
@@ -94,7 +100,8 @@ class Stages:
             x, hits = torch.empty(0), typed.hits
         else:
             x, hits = self._read(subgraph, locked)
-        y = torch.from_numpy(np.asarray(self.labels)[subgraph.n_id[: subgraph.num_seeds]])
+        judged = subgraph.n_id[: subgraph.num_seeds] if sampled.examples is None else sampled.examples.ids
+        y = torch.from_numpy(np.asarray(self.labels)[judged])
         seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
         return self._batch(sampled, x=x, y=y, hits=hits, seconds=seconds, typed=typed)
 
@@ -125,6 +132,7 @@ class Stages:
             typed=typed,
             edges=self._values(subgraph),
             whole_edges={} if share is None else self._values(share.whole, weights=True),
+            examples=sampled.examples,
         )
 
     def _values(self, subgraph: Subgraph, *, weights: bool = False) -> dict[str, torch.Tensor]:

@@ -50,11 +50,11 @@ def described(task: Task, graph: Graph) -> Task:
     if not task.is_own:
         return task
     factory, imported = Factory.of(task.model), set(sys.modules)
-    module = factory.build(graph.in_channels, graph.num_classes, task.seed, **task.factory_options)
+    module = factory.build_for(task, graph.in_channels, graph.num_classes)
     model = UserModel.of(factory.name, module, graph.target_type).on(graph.edge_values)
     edges = graph.placed_edges if model.edge_values else graph.edges
     sampler = Sampler(edges, task.fanouts, seed=task.seed)
-    subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
+    subgraph = sampler.sample(graph.nodes_of(graph.train_ids[:_SEEDS]), 0, 0)
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"), model.edge_values)
     try:
         with torch.random.fork_rng(devices=[]):

@@ -19,10 +19,11 @@ from a3gnn.errors import ConfigError, ModelError
 from a3gnn.evaluation.input_table import FullTable, full_table
 from a3gnn.evaluation.own_evaluator import OwnEvaluator
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import target_of
 from a3gnn.models.adam import Optimizer
 from a3gnn.models.loss import loss_of
 from a3gnn.models.own.factory import Factory
-from a3gnn.models.own.inputs import extent_of, of_batch
+from a3gnn.models.own.inputs import Inputs, extent_of, of_batch
 from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel, seeded
 from a3gnn.pipeline.batch import MiniBatch
@@ -75,7 +76,8 @@ class Own:
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
         accelerated(self._own)
-        self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights, graph.target)
+        if graph.links is None:
+            self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights, target_of(graph.labels))
         if task.lr_schedule != "constant" and getattr(self._own.module, "schedule", None) is not None:
             raise ModelError(
                 f"{task.model}: lr_schedule must be constant for a model with its own schedule, got "
@@ -120,15 +122,23 @@ class Own:
         with seeded(seed, self._device):
             try:
                 with torch.autocast(self._device.type, torch.bfloat16, enabled=self._narrow):
-                    outputs = self._own.outputs(*inputs, batch.num_seeds, self._graph.num_classes)
+                    outputs = self._outputs(inputs, batch)
             except ValueError as error:
                 if is_single_row(error):
                     raise ModelError(self._why_not_single(batch)) from error
                 raise
-            loss = self._own.loss(outputs, batch.y)
+            loss = self._loss_of(outputs, batch)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             raise ModelError(f"{self._factory.name}: loss(outputs, labels) must return a scalar tensor, got {loss!r}")
         return loss.reshape(())
+
+    def _outputs(self, inputs: Inputs, batch: MiniBatch) -> Any:
+        """Returns what the loss takes, computed in the precision of `compute_dtype`."""
+        return self._own.outputs(*inputs, batch.num_seeds, self._graph.num_classes)
+
+    def _loss_of(self, outputs: Any, batch: MiniBatch) -> Any:
+        """Returns the mean loss of the seeds, which should be a scalar tensor."""
+        return self._own.loss(outputs, batch.y)
 
     def cost(self, subgraph: Subgraph) -> float:
         """Returns the cost of training on `subgraph`, in bytes moved."""
@@ -176,8 +186,7 @@ class Own:
         )
 
     def _built(self) -> torch.nn.Module:
-        task = self._task
-        return self._factory.build(self._graph.in_channels, self._graph.num_classes, task.seed, **task.factory_options)
+        return self._factory.build_for(self._task, self._graph.in_channels, self._graph.num_classes)
 
     def _table(self, config: TrainConfig) -> FullTable:
         aggregator = self._task.aggregates

@@ -79,6 +79,8 @@ class TrainResult:
             (docs/research/algorithms.md). None without one.
         adapted: For one trainer that adapted, the final `cache_bytes` and all `changes`
             (`a3gnn.training.adapting.memory_watch.CacheChange`); None otherwise.
+        heuristics: Qualities on test links of scores without a model, by name (`a3gnn.evaluation.heuristics`); None if
+            nodes are predicted.
     """
 
     test_accuracy: float
@@ -117,6 +119,7 @@ class TrainResult:
     trainers: dict[str, Any] | None = None
     algorithm: dict[str, Any] | None = None
     adapted: dict[str, Any] | None = None
+    heuristics: dict[str, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""
@@ -197,6 +200,7 @@ def make_result(
         trainers=trainer.trainers,
         algorithm=process.told(done),
         adapted=trainer.division.told if isinstance(trainer, AdaptingTrainer) else None,
+        heuristics=trainer.heuristics or None,
     )
 
 

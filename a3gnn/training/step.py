@@ -100,7 +100,7 @@ class Step:
         epoch: Epoch, from 0.
         index: Place in the epoch, from 0.
         loss: Mean loss of its seeds.
-        seeds: Number of seeds of the whole mini-batch, over all shares.
+        seeds: Number of seeds, or of pairs, of the whole mini-batch, over all shares.
         input_nodes: Rows of features read. This and all following figures are for the share trained here.
         hits: Rows that the cache served.
         sampled_edges: Number of sampled edges.
@@ -177,7 +177,7 @@ def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
         epoch=batch.epoch,
         index=batch.index,
         loss=loss,
-        seeds=batch.subgraph.sampled.num_seeds,
+        seeds=batch.num_examples,
         input_nodes=batch.subgraph.num_nodes,
         hits=batch.hits,
         sampled_edges=batch.subgraph.num_edges,

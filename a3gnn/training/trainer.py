@@ -23,20 +23,23 @@ import torch
 from torch import nn
 
 from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
 from a3gnn.evaluation.evaluate import metric_of
 from a3gnn.evaluation.inference import Scratch
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.models.adam import Optimizer
 from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.pairs import PairSeeds
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, checked_device
 from a3gnn.process.memory_guard import MemoryGuard
 from a3gnn.ranks.joined_step import JoinedStep, check_member
 from a3gnn.ranks.peers import Member
 from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.task import Task
+from a3gnn.task import NegativeDraws, Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
+from a3gnn.training.link_learner import LinkLearner
 from a3gnn.training.own_learner import Own
 from a3gnn.training.step import EpochWork, Step, step_of
 
@@ -130,6 +133,7 @@ class Trainer:
             PipelineOptions(
                 edges=None if graph.types is None else graph.edges,
                 features=None if graph.types is None else graph.types.features,
+                pairs=self._pairs(),
                 seed=task.seed,
                 device=device,
                 aggregator=learner.aggregator,
@@ -251,6 +255,11 @@ class Trainer:
         return metric_of(self.task, self.graph)
 
     @property
+    def heuristics(self) -> dict[str, float]:
+        """The qualities on test links of scores without a model, by name; none if nodes are predicted."""
+        return self._learner.heuristics() if isinstance(self._learner, LinkLearner) else {}
+
+    @property
     def evaluation(self) -> str:
         """Which neighbors `validate` and `test` use, as text for people."""
         return self._learner.evaluation
@@ -271,11 +280,22 @@ class Trainer:
     def _open_pipeline(self, options: PipelineOptions) -> Pipeline:
         return Pipeline(self.graph, self.config, self.config.fanouts(self.task), options)
 
+    def _pairs(self) -> PairSeeds | None:
+        """Returns what makes seeds of links; None if nodes are predicted."""
+        graph, task = self.graph, self.task
+        if graph.types is None or graph.links is None:
+            return None
+        if self._member is not None:
+            raise UsageError("links are trained by one process, got several; leave out ranks")
+        draws = NegativeDraws.of(task.negatives)
+        return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, task.seed)
+
     def _learner_of(self) -> Learner:
         given, on_chunk = (self.graph, self.config, self.task), self._options.on_chunk
         if self.task.is_own:
             evaluation_bytes = self._options.evaluation_bytes
-            return Own(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
+            kind = Own if self.graph.links is None else LinkLearner
+            return kind(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
         ranks, scratch = None if self._member is None else self._member.ranks, self._scratch
         return BuiltIn(*given, device=self._device, scratch=scratch, on_chunk=on_chunk, ranks=ranks)
 

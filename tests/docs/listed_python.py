@@ -31,6 +31,19 @@ ids = np.arange(100, dtype=np.int32)
     "docs/howto/loader.md": _DATA,
     "docs/howto/link_split.md": _DATA,
     "docs/howto/rank_links.md": "",
+    "docs/howto/link_tasks.md": """\
+import numpy as np
+
+rng = np.random.default_rng(0)
+np.savez(
+    "movielens_small.npz",
+    node_types=np.array(["user", "movie"]),
+    num_nodes=np.array([30, 40]),
+    edge_types=np.array(["user__rates__movie"]),
+    edge_index__user__rates__movie=np.unique(rng.integers(30, size=(2, 400)), axis=1),
+)
+np.save("best.npy", np.zeros(3, dtype=[("source", "i8"), ("target", "i8", (10,))]))
+""",
     "docs/howto/node_types.md": "",
     "docs/howto/own_loop.md": _DATA
     + """\

@@ -12,9 +12,9 @@ from sklearn import metrics as reference
 
 from a3gnn.errors import GraphError
 from a3gnn.evaluation.tally import average_precision, check_defined, new_tally, roc_auc
-from a3gnn.metric import ERRORS, METRIC_NAMES, Metric, Target
+from a3gnn.metric import ERRORS, METRIC_NAMES, RANK_METRICS, Metric, Target
 
-SHARES = [name for name in METRIC_NAMES if name not in ERRORS]
+SHARES = [name for name in METRIC_NAMES if name not in (*ERRORS, *RANK_METRICS)]
 
 
 @st.composite

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from a3gnn.errors import ConfigError
 from a3gnn.models.adam import Adam
 from a3gnn.models.layers.sparse_linear import by_column
 from a3gnn.threads import pool
@@ -125,3 +126,32 @@ def test_gradients_are_forgotten_or_zero():
     assert all(not weight.grad.any() for weight in weights)
     optimizer.zero_grad()
     assert all(weight.grad is None for weight in weights)
+
+
+def test_sparse_gradients_update_their_rows_as_sparse_adam_does() -> None:
+    draw = torch.Generator().manual_seed(3)
+    start = torch.randn(40, 6, generator=draw)
+    ours, theirs = (nn.Embedding(40, 6, sparse=True) for _ in range(2))
+    for table in (ours, theirs):
+        table.load_state_dict({"weight": start})
+    adam = Adam(ours.parameters(), 0.01, 0.0)
+    reference = torch.optim.SparseAdam(list(theirs.parameters()), lr=0.01)
+    touched = torch.zeros(40, dtype=torch.bool)
+    for step in range(30):
+        ids = torch.randint(20, (9,), generator=draw)  # repeats included
+        touched[ids] = True
+        for table, optimizer in ((ours, adam), (theirs, reference)):
+            optimizer.zero_grad()
+            (table(ids) * (step + 1.0)).pow(2).sum().backward()
+            optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight, rtol=1e-5, atol=1e-6)
+    assert torch.equal(ours.weight[~touched], start[~touched])
+    assert not torch.equal(ours.weight[touched], start[touched])
+
+
+def test_a_weight_decay_is_refused_for_sparse_gradients() -> None:
+    table = nn.Embedding(4, 2, sparse=True)
+    adam = Adam(table.parameters(), 0.01, 0.1)
+    table(torch.tensor([1])).sum().backward()
+    with pytest.raises(ConfigError, match="weight_decay must be 0"):
+        adam.step()

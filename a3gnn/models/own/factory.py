@@ -13,11 +13,12 @@ from torch import nn
 
 from a3gnn.errors import ModelError, UsageError
 from a3gnn.graphs.types import GraphTypes
+from a3gnn.models.links import LinkModel
 from a3gnn.seeding import derive
-from a3gnn.task import SHIPPED, names_factory
+from a3gnn.task import EMBEDDING, SHIPPED, Task, names_factory
 
 #: The factories of `SHIPPED`.
-_SHIPPED = {"rsage": "a3gnn.models.relational:rsage"}
+_SHIPPED = {"rsage": "a3gnn.models.relational:rsage", EMBEDDING: "a3gnn.models.links:embedding"}
 _FILE = (
     "write it to a file that Python can import, and import it from there; in a notebook, use %%writefile "
     "my_models.py as the first line of its cell"
@@ -120,6 +121,18 @@ class Factory:
         if not isinstance(model, nn.Module):
             raise ModelError(f"{self.name} must return a torch.nn.Module, got {model!r}")
         return model
+
+    def build_for(self, task: Task, in_channels: int | GraphTypes, out_channels: int) -> nn.Module:
+        """Returns a new module for `task`, as `build` does.
+
+        To predict links, the module is the encoder of a `LinkModel`, with `task.hidden_channels` outputs.
+        """
+        if not isinstance(in_channels, GraphTypes) or not in_channels.has_links:
+            return self.build(in_channels, out_channels, task.seed, **task.factory_options)
+        encoder = self.build(in_channels, task.hidden_channels, task.seed, **task.factory_options)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(task.seed, "decoder"))
+            return LinkModel(encoder, in_channels, task)
 
     def _attribute(self) -> Any:
         module, _, path = self.name.partition(":")

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from a3gnn.errors import ModelError
 from a3gnn.graphs.edge_values import EDGE_VALUES
-from a3gnn.metric import Target
+from a3gnn.metric import LabelTarget
 from a3gnn.models.adam import Optimizer, make_adam
 from a3gnn.models.loss import Loss
 from a3gnn.task import Aggregates, Takes
@@ -98,7 +98,7 @@ class UserModel:
             )
         return dataclasses.replace(self, edge_values=tuple(one for one in self.edge_values if one in values))
 
-    def with_loss(self, loss: Loss, weights: str, target: Target) -> Self:
+    def with_loss(self, loss: Loss, weights: str, target: LabelTarget) -> Self:
         """Returns the model with `loss`, or with the module's own loss, which gets labels as torch's losses take them.
 
         Args:
@@ -141,6 +141,8 @@ class UserModel:
     def outputs(self, x: Any, structure: Any, count: int, classes: int) -> Tensor:
         """Returns the output of `forward` for the first `count` nodes, float32, shape (count, classes).
 
+        For `classes` 0, the number of columns is not checked.
+
         With types, they are nodes of the target type, and the output may be a dict by type.
 
         Raises:
@@ -152,7 +154,7 @@ class UserModel:
             out = self.module(x, structure)
         if self.target and isinstance(out, dict):
             out = out.get(self.target)
-        if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or out.shape[1] != classes:
+        if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or classes not in (0, out.shape[1]):
             got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else repr(type(out).__name__)
             raise ModelError(
                 f"{self.name}: forward must return at least {count} rows of {classes} values (out_channels), one per "

@@ -1,0 +1,191 @@
+"""`LinkEvaluator`: the quality of a `LinkModel` on validation and test links, in bounded memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.errors import A3GNNError, ConfigError, GraphError
+from a3gnn.evaluation.evaluate import MOST_VALIDATED
+from a3gnn.evaluation.link_quality import LinkScores, heuristic_qualities, link_quality
+from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
+from a3gnn.evaluation.tally import RANKING
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.links import Links
+from a3gnn.metric import RANK_METRICS, MetricName
+from a3gnn.models.links import LinkModel
+from a3gnn.models.loss import LESS_STEEP
+from a3gnn.models.own.user_model import UserModel
+from a3gnn.option_names import option
+from a3gnn.seeding import derive
+from a3gnn.task import Task
+
+#: Most memory of a block of scores, and its share of the memory of a pass. Guesses.
+_BLOCK_BYTES, _BLOCK_SHARE = 64 << 20, 8
+#: The metrics of links.
+LINK_METRICS: tuple[str, ...] = (*RANK_METRICS, *RANKING)
+
+
+class LinkEvaluator:
+    """Evaluates a task's model on the links of one graph.
+
+    Validation uses all validation links, or those of some queries: 10,000 or so, chosen by the task's seed. Links of
+    train are no competitors, nor those of validation when test links are ranked.
+
+    Args:
+        graph: The graph, whose links are predicted.
+        task: A task with a described model (`task.own`).
+        model: On `device`; its module is a `LinkModel`.
+        device: The model's device.
+        budget_bytes: Memory limit of a pass.
+        on_chunk: Called before each mini-batch of nodes; its exceptions propagate.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        task: Task,
+        model: UserModel,
+        *,
+        device: torch.device,
+        budget_bytes: int,
+        on_chunk: Callable[[], None],
+    ) -> None:
+        assert graph.links is not None, "links are predicted"
+        self._graph, self._links, self._task, self._model = graph, graph.links, task, model
+        self._device, self._budget, self._on_chunk = device, budget_bytes, on_chunk
+        self._validated = validated_links(graph, task)
+
+    @cached_property
+    def plans(self) -> dict[str, EvaluationPlan]:
+        """How the rows of each end's nodes are computed, by type."""
+        types = self._graph.types
+        assert types is not None, "links have types"
+        found = {}
+        for kind in dict.fromkeys(self._links.ends):
+            first = types.schema.first_node(kind)
+            ids = np.arange(first, first + types.schema.counts[kind], dtype=np.int32)
+            found[kind] = EvaluationPlan.of(self._graph, self._task, ids, self._budget)
+        return found
+
+    @property
+    def text(self) -> str:
+        """A description of the neighborhoods that rows are computed from."""
+        return next(iter(self.plans.values())).text
+
+    @property
+    def cost(self) -> float:
+        """The cost of `validate` in bytes moved: of the rows, and of the scores of all candidates."""
+        scores = sum(
+            len(np.unique(self._links.queries(self._validated, are_heads)[0])) * self._links.num_candidates(are_heads)
+            for are_heads in self._links.directions
+        )
+        return sum(plan.cost for plan in self.plans.values()) + 8.0 * scores
+
+    def validate(self) -> float:
+        """Returns the quality on validation links, computed in evaluation mode."""
+        others = np.setdiff1d(self._graph.val_ids, self._validated)
+        return self._quality(self._validated, np.concatenate([self._graph.train_ids, others]))
+
+    def test(self) -> float:
+        """Returns the quality on all test links, computed in evaluation mode."""
+        return self._quality(self._graph.test_ids, self._before_test)
+
+    def heuristics(self) -> dict[str, float]:
+        """Returns the qualities on test links of scores without a model, by name."""
+        given = self._links, self._graph.test_ids, self._before_test
+        return heuristic_qualities(self._task.metric, *given, seed=self._task.seed, block=self._block_bytes)
+
+    def scores(self) -> LinkScores:
+        """Returns the model's scores of all links, with a row of each node in memory."""
+        module = self._model.module
+        assert isinstance(module, LinkModel)
+        was_training = module.training
+        module.eval()
+        try:
+            encoded = {kind: self._encoded(kind, plan) for kind, plan in self.plans.items()}
+            rows = [self._rows(module, encoded[kind], are_tails) for are_tails, kind in enumerate(self._links.ends)]
+        finally:
+            module.train(was_training)
+        return LinkScores(module.decoder, *rows)
+
+    @property
+    def _before_test(self) -> NDArray[np.int32]:
+        return np.concatenate([self._graph.train_ids, self._graph.val_ids])
+
+    @property
+    def _block_bytes(self) -> int:
+        return max(1 << 20, min(_BLOCK_BYTES, self._budget // _BLOCK_SHARE))
+
+    def _quality(self, ids: NDArray[np.int32], known: NDArray[np.int32]) -> float:
+        metric, scores, seed = self._task.metric, self.scores(), self._task.seed
+        self._on_chunk()
+        return link_quality(metric, scores, self._links, ids, known, seed=seed, block=self._block_bytes)
+
+    def _encoded(self, kind: str, plan: EvaluationPlan) -> Tensor:
+        """Returns the encoder's rows of all nodes of a type."""
+        model, found = dataclasses.replace(self._model, target=kind), torch.empty(0)
+        done, graph, task = 0, self._graph, self._task
+        for ids, outputs in planned_outputs(
+            plan, model, graph, task, num_outputs=0, device=self._device, on_chunk=self._on_chunk
+        ):
+            if not done:
+                found = outputs.new_empty(sum(map(len, plan.batches)), outputs.shape[1])
+            found[done : done + len(ids)] = outputs
+            done += len(ids)
+        return found
+
+    @torch.no_grad()
+    def _rows(self, module: LinkModel, encoded: Tensor, are_tails: int) -> Tensor:
+        """Returns the decoder's rows of all nodes of an end.
+
+        Raises:
+            A3GNNError: One is not finite.
+        """
+        rows = module.rows(encoded, torch.arange(len(encoded), device=encoded.device), are_tails=bool(are_tails))
+        if not bool(rows.isfinite().all()):
+            raise A3GNNError(f"the model's rows of nodes must be finite, got NaN or infinite ones; {LESS_STEEP}")
+        return rows
+
+
+def validated_links(graph: Graph, task: Task) -> NDArray[np.int32]:
+    """Returns the numbers of the links that validation uses, int32; they depend only on the task and the graph."""
+    assert graph.links is not None, "links are predicted"
+    return graph.links.of_whole_queries(graph.val_ids, MOST_VALIDATED, derive(task.seed, "validated"))
+
+
+def usual_metric(links: Links) -> tuple[MetricName, str]:
+    """Returns the metric that suits links, and a line with the reason."""
+    if links.ends[0] == links.ends[1]:
+        return "mrr", "metric: MRR, filtered, over all candidates of both directions"
+    return "recall@20", "metric: recall@20 over all candidates, because sources and targets are of different types"
+
+
+def check_link_metric(metric: str) -> None:
+    """Checks that `metric` judges links.
+
+    Raises:
+        ConfigError: It does not.
+    """
+    if metric not in LINK_METRICS:
+        raise ConfigError(
+            f"{option('metric')} must be one of {', '.join(LINK_METRICS)} if links are predicted, got {metric}; auto "
+            "chooses one"
+        )
+
+
+def check_links(graph: Graph) -> None:
+    """Checks that each part of the split of `graph` has a link.
+
+    Raises:
+        GraphError: One has none.
+    """
+    for name in ("train", "val", "test"):
+        if not len(getattr(graph, f"{name}_ids")):
+            raise GraphError(f"{graph.name} must have {name} links, got none; change its split")

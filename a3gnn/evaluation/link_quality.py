@@ -1,0 +1,160 @@
+"""Quality of link predictions: ranks of true pairs among all candidates, and the same for scores without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.errors import GraphError
+from a3gnn.evaluation.heuristics import item_neighbors, popularity
+from a3gnn.evaluation.ranking import Ranks, Score, rank_pairs
+from a3gnn.evaluation.tally import RANKING
+from a3gnn.graphs.links import Links
+from a3gnn.metric import RANK_METRICS
+from a3gnn.models.decoders import Decoder
+from a3gnn.sampling.negatives import Candidates, Negatives
+from a3gnn.seeding import derive
+from a3gnn.storage.compiled import readonly
+
+#: Returns the score of a direction, whose queries are heads if its argument is True.
+Scores = Callable[[bool], Score]
+#: Most sums of pairs of edges that item neighbors may take: seconds. Guess.
+_MOST_SUMS = 2e9
+#: Scores of a block of whole queries; a query may have more. Guess: 64 MiB of float32.
+_SCORES = 1 << 24
+_NONE = readonly(np.empty(0))
+
+
+@dataclass(frozen=True, eq=False)
+class LinkScores:
+    """A trained model's scores of all pairs.
+
+    Attributes:
+        decoder: In evaluation mode.
+        heads: The rows of all sources, float32, shape (num_sources, width).
+        tails: The rows of all targets, on the same device.
+    """
+
+    decoder: Decoder
+    heads: Tensor
+    tails: Tensor
+
+    def __call__(self, are_heads: bool) -> Score:
+        """Returns the score of queries that are heads, or tails."""
+        own, other = (self.heads, self.tails) if are_heads else (self.tails, self.heads)
+        device = own.device
+
+        def score(queries: Tensor, candidates: Tensor) -> Tensor:
+            relations, ends = (one(queries, len(own)).to(device) for one in (_quotient, torch.remainder))
+            first, last = int(candidates[0]), int(candidates[-1]) + 1  # consecutive
+            return self.decoder.block(own[ends], other[first:last], relations, are_heads=are_heads)
+
+        return score
+
+
+def _quotient(numbers: Tensor, size: int) -> Tensor:
+    return torch.div(numbers, size, rounding_mode="floor")
+
+
+def link_quality(
+    metric: str,
+    scores: Scores,
+    links: Links,
+    ids: NDArray[np.int32],
+    known: NDArray[np.int32],
+    *,
+    seed: int,
+    block: str | int = "64MiB",
+) -> float:
+    """Returns the quality of scores on the pairs `ids`.
+
+    Ranking metrics use all candidates of each query, in both directions if both ends have the same type. ROC AUC and
+    average precision compare each pair with one random target for its source that is none of the pairs.
+
+    Args:
+        metric: A name in `RANK_METRICS`, roc_auc or average_precision.
+        scores: The scores.
+        links: All pairs.
+        ids: The pairs to be judged, at least one.
+        known: Further true pairs, which are no competitors.
+        seed: Decides the random targets.
+        block: Most memory of a block of scores.
+    """
+    if metric in RANK_METRICS:
+        return ranks_of(scores, links, ids, known, block).metric(metric)
+    return _against_random(metric, scores, links, ids, known, seed)
+
+
+def ranks_of(
+    scores: Scores, links: Links, ids: NDArray[np.int32], known: NDArray[np.int32], block: str | int = "64MiB"
+) -> Ranks:
+    """Returns the ranks of the pairs `ids` in all directions; see `link_quality`."""
+    found, first = list[Ranks](), 0
+    for are_heads in links.directions:
+        pairs = [links.queries(some, are_heads) for some in (ids, known)]
+        one = rank_pairs(scores(are_heads), pairs[0], links.num_candidates(are_heads), pairs[1:], block=block)
+        found.append(Ranks(one.filtered, one.among_true, one.queries + first, one.candidates))
+        first += links.num_queries(are_heads)
+    names = ("filtered", "among_true", "queries", "candidates")
+    return Ranks(*(np.concatenate([getattr(one, name) for one in found]) for name in names))
+
+
+def heuristic_qualities(
+    metric: str, links: Links, ids: NDArray[np.int32], known: NDArray[np.int32], *, seed: int, block: str | int
+) -> dict[str, float]:
+    """Returns the qualities of scores without a model, by their names; the arguments are those of `link_quality`.
+
+    The scores use the `known` pairs. Item neighbors are left out if they would take long.
+    """
+
+    def popular(are_heads: bool) -> Score:
+        return popularity(links.queries(known, are_heads), links.num_candidates(are_heads))
+
+    def alike(are_heads: bool) -> Score:
+        return item_neighbors(
+            links.queries(known, are_heads), links.num_queries(are_heads), links.num_candidates(are_heads)
+        )
+
+    found: dict[str, Scores] = {"popularity": popular}
+    degrees = [np.bincount(links.queries(known, are_heads)[1]).astype(np.float64) for are_heads in links.directions]
+    if sum(float((one**2).sum()) for one in degrees) <= _MOST_SUMS:
+        found["item neighbors"] = alike
+    return {name: link_quality(metric, one, links, ids, known, seed=seed, block=block) for name, one in found.items()}
+
+
+def _against_random(
+    metric: str, scores: Scores, links: Links, ids: NDArray[np.int32], known: NDArray[np.int32], seed: int
+) -> float:
+    queries, targets = links.queries(ids, True)
+    sizes = links.num_queries(True), links.num_candidates(True)
+    every = links.queries(np.concatenate([ids, known]), True)
+    ends = [Candidates(size, _NONE, readonly(np.empty(0, dtype=np.int32)), _NONE) for size in sizes]
+    avoided = readonly(np.unique(every[0] + every[1] * sizes[0]))
+    draws = Negatives(derive(seed, "random targets"), (ends[0], ends[1]), avoided)
+    others = draws.targets(queries.astype(np.int32), None, 0, 0)
+    if others.min() < 0:
+        raise GraphError(f"{metric} needs a target that is no pair of each source, got a source with all targets")
+    both = np.concatenate([queries, queries]), np.concatenate([targets, others])
+    found = _pair_scores(scores(True), *both, sizes[1])
+    return RANKING[metric](np.arange(len(found)) < len(ids), found)
+
+
+def _pair_scores(
+    score: Score, queries: NDArray[np.int64], candidates: NDArray[np.int64], num_candidates: int
+) -> NDArray[np.float32]:
+    """Returns the score of each pair; `score` gives those of whole queries."""
+    distinct, place = np.unique(queries, return_inverse=True)
+    step, found = max(1, _SCORES // num_candidates), np.empty(len(queries), dtype=np.float32)
+    order = np.argsort(place, kind="stable")
+    ends = np.searchsorted(place[order], np.arange(0, len(distinct) + step, step))
+    for number, first in enumerate(range(0, len(distinct), step)):
+        with torch.no_grad():
+            block = score(torch.from_numpy(distinct[first : first + step]), torch.arange(num_candidates)).cpu().numpy()
+        members = order[ends[number] : ends[number + 1]]
+        found[members] = block[place[members] - first, candidates[members]]
+    return found

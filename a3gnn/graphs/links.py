@@ -1,0 +1,88 @@
+"""`Links`: the pairs of nodes that a link task predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.graphs.schema import Relation, Schema
+
+#: The name in a target that stands for all relations of its types.
+EVERY = "*"
+
+
+def is_predicted(relation: Sequence[str], target: str) -> bool:
+    """Returns whether `target`, such as `user,rates,item` or `node,*,node`, names `relation`; `*` names no reverse."""
+    source, name, end = target.split(",")
+    ends = (relation[0], relation[2]) == (source, end)
+    return ends and (name == relation[1] or (name == EVERY and not relation[1].startswith("rev_")))
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """The true pairs of the predicted relations: the examples of a link task, which its train, val and test ids count.
+
+    A query is one end of a pair and its relation; its candidates are all nodes of the other end's type. Where both ends
+    have the same type, each pair is ranked in both directions.
+
+    Attributes:
+        relations: The predicted relations, all between the same types.
+        num_nodes: Nodes of the source and of the target type.
+        pairs: Sources and targets as ids within their types, int32, shape (2, num_pairs).
+        kinds: The relation of each pair as a place in `relations`, int32, shape (num_pairs,).
+    """
+
+    relations: tuple[Relation, ...]
+    num_nodes: tuple[int, int]
+    pairs: NDArray[np.int32]
+    kinds: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, schema: Schema, target: str, pairs: NDArray[np.int32], kinds: NDArray[np.int32]) -> Self:
+        """Returns the pairs of the relations of `target` in `schema`; `pairs` and `kinds` are those of the class."""
+        relations = tuple(one for one in schema.relations if is_predicted(one, target))
+        source, target_type = relations[0].source, relations[0].target
+        return cls(relations, (schema.counts[source], schema.counts[target_type]), pairs, kinds)
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The types of the sources and the targets."""
+        return self.relations[0].source, self.relations[0].target
+
+    @property
+    def directions(self) -> tuple[bool, ...]:
+        """Whether queries are heads, the sources, for each direction that is ranked."""
+        return (True, False) if self.ends[0] == self.ends[1] else (True,)
+
+    def num_queries(self, are_heads: bool) -> int:
+        """Returns the number of queries of a direction."""
+        return len(self.relations) * self.num_nodes[0 if are_heads else 1]
+
+    def num_candidates(self, are_heads: bool) -> int:
+        """Returns the number of candidates of each query."""
+        return self.num_nodes[1 if are_heads else 0]
+
+    def queries(self, ids: NDArray[np.integer], are_heads: bool) -> NDArray[np.int64]:
+        """Returns the pairs `ids` as queries and candidates, int64, shape (2, n); see `relations_of`."""
+        own, other = self.pairs[:, ids] if are_heads else self.pairs[::-1, ids]
+        return np.stack([self.kinds[ids] * np.int64(self.num_nodes[0 if are_heads else 1]) + own, other])
+
+    def first_nodes(self, schema: Schema) -> tuple[int, int]:
+        """Returns the ids, through all types, of the first source and the first target."""
+        first, second = (schema.first_node(kind) for kind in self.ends)
+        return first, second
+
+    def of_whole_queries(self, ids: NDArray[np.int32], most: int, seed: int) -> NDArray[np.int32]:
+        """Returns `ids`, or those of some queries that are drawn by `seed`: about `most`, at least one query."""
+        if len(ids) <= most:
+            return ids
+        queries = self.queries(ids, True)[0]
+        distinct, place, sizes = np.unique(queries, return_inverse=True, return_counts=True)
+        order = np.random.default_rng(seed).permutation(len(distinct))
+        chosen = np.zeros(len(distinct), dtype=np.bool_)
+        chosen[order[: max(1, int(np.searchsorted(sizes[order].cumsum(), most, side="right")))]] = True
+        return ids[chosen[place]]

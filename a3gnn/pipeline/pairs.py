@@ -1,0 +1,201 @@
+"""`PairSeeds`: turns pairs of nodes into the seeds of a mini-batch, with the candidates that they compete with."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.errors import UsageError
+from a3gnn.graphs.links import Links
+from a3gnn.graphs.schema import MOST_IDS, Schema
+from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.sampling.negatives import Candidates, Negatives
+from a3gnn.sampling.relabeling import forget, relabel
+from a3gnn.sampling.sampler import PositionMaps
+from a3gnn.seeding import derive
+from a3gnn.storage.compiled import njit, readonly
+from a3gnn.task import NegativeDraws
+
+_NOTHING = readonly(np.empty(0))
+_NOBODY = readonly(np.empty(0, dtype=np.int32))
+
+
+class Rivals(NamedTuple):
+    """Candidates that the true pairs of a mini-batch compete with in one direction.
+
+    Attributes:
+        are_heads: Whether queries are heads, so these are tails.
+        nodes: Their places among the mini-batch's nodes of their type, int64: shape (num_pairs, amount), or (amount,)
+            if all pairs share them.
+        known: Which of shared rivals are true candidates of each pair's query, bool, shape (num_pairs, amount); None
+            for rivals of single pairs, which never are.
+    """
+
+    are_heads: bool
+    nodes: Tensor
+    known: Tensor | None
+
+
+class LinkExamples(NamedTuple):
+    """The pairs of a mini-batch.
+
+    Attributes:
+        ids: Their numbers in `Links`, int32, shape (num_pairs,).
+        heads: The places of their sources among the mini-batch's nodes of the source type, int64, shape (num_pairs,).
+        tails: The same for their targets.
+        relations: Their relations, int64, shape (num_pairs,).
+        rivals: What they compete with, for each direction.
+    """
+
+    ids: NDArray[np.int32]
+    heads: Tensor
+    tails: Tensor
+    relations: Tensor
+    rivals: tuple[Rivals, ...]
+
+    def to(self, device: torch.device) -> LinkExamples:
+        """Returns the pairs with their tensors on `device`."""
+        if device.type == "cpu":
+            return self
+        rivals = tuple(
+            one._replace(nodes=one.nodes.to(device), known=None if one.known is None else one.known.to(device))
+            for one in self.rivals
+        )
+        heads, tails, relations = (one.to(device) for one in (self.heads, self.tails, self.relations))
+        return LinkExamples(self.ids, heads, tails, relations, rivals)
+
+
+class _Direction(NamedTuple):
+    """How rivals of a direction are drawn.
+
+    Attributes:
+        are_heads: Whether queries are heads.
+        draws: Draws a free candidate for a query, or any node in a pair's second place.
+        known: True pairs of training as `query * num_candidates + candidate`, int64, ascending and distinct.
+        num_candidates: Candidates of each query.
+    """
+
+    are_heads: bool
+    draws: Negatives
+    known: NDArray[np.int64]
+    num_candidates: int
+
+
+class PairSeeds:
+    """Draws rivals and finds the seeds of a mini-batch of pairs: a function of seed, epoch and mini-batch. Thread-safe.
+
+    Args:
+        links: The pairs.
+        schema: The types of the graph.
+        train_ids: The pairs of training; no rival of a single pair is one of them.
+        draws: Rivals of each pair.
+        seed: Keys the random numbers.
+    """
+
+    def __init__(
+        self, links: Links, schema: Schema, train_ids: NDArray[np.int32], draws: NegativeDraws, seed: int
+    ) -> None:
+        self._links, self._draws = links, draws
+        self._first = links.first_nodes(schema)
+        self._positions = PositionMaps(int(schema.layout[0, -1]))
+        self._directions = [self._direction(train_ids, one, seed) for one in links.directions]
+
+    def planned(self, batch: PlannedBatch, epoch: int) -> tuple[PlannedBatch, LinkExamples]:
+        """Returns the mini-batch of the pairs that `batch` has as seeds, with their nodes as seeds, and the pairs.
+
+        Raises:
+            UsageError: A query has no free candidate.
+        """
+        ids, ends = batch.seeds, self._links.pairs[:, batch.seeds].astype(np.int64)
+        drawn = [self._rivals(one, ids, epoch, batch.index) for one in self._directions]
+        sides = [[heads_or_tails] for heads_or_tails in ends]
+        for one, nodes in zip(self._directions, drawn, strict=True):
+            sides[one.are_heads].append(nodes.ravel())
+        seeds, places = self._seeds(*(np.concatenate(side) for side in sides))
+        count, relations = len(ids), torch.from_numpy(self._links.kinds[ids].astype(np.int64))
+        rivals = [
+            Rivals(one.are_heads, places[one.are_heads][count:].view(nodes.shape), self._known(one, ids, nodes))
+            for one, nodes in zip(self._directions, drawn, strict=True)
+        ]
+        heads, tails = (one[:count] for one in places)
+        return dataclasses.replace(batch, seeds=seeds), LinkExamples(ids, heads, tails, relations, tuple(rivals))
+
+    def _rivals(self, of: _Direction, ids: NDArray[np.int32], epoch: int, index: int) -> NDArray[np.int64]:
+        """Returns rivals of the pairs `ids` as ids within their type, int64, shape (n, amount) or (amount,)."""
+        queries, candidates = self._links.queries(ids, of.are_heads)
+        if not self._draws.amount:
+            return np.unique(candidates)
+        if self._draws.loss == "softmax":
+            shared: NDArray[np.int64] = of.draws.pairs(self._draws.amount, None, epoch, index)[1].astype(np.int64)
+            return shared
+        repeated = np.repeat(queries, self._draws.amount).astype(np.int32)
+        drawn = of.draws.targets(repeated, None, epoch, index)
+        if drawn.min() < 0:
+            heads, tails = self._links.pairs[:, ids[int(drawn.argmin()) // self._draws.amount]]
+            raise UsageError(
+                f"a negative must be a pair that is no train pair, but all candidates of an end of ({heads}, {tails}) "
+                "are; leave such pairs out, or choose softmax"
+            )
+        return drawn.reshape(len(ids), -1).astype(np.int64)
+
+    def _known(self, of: _Direction, ids: NDArray[np.int32], rivals: NDArray[np.int64]) -> Tensor | None:
+        if rivals.ndim == 2:
+            return None
+        queries = self._links.queries(ids, of.are_heads)[0]
+        return torch.from_numpy(known_among(queries, rivals, of.known, of.num_candidates))
+
+    def _seeds(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[Tensor]]:
+        """Returns the distinct nodes, ids through all types, and the places of both in the nodes of their type."""
+        local = np.concatenate([sources + self._first[0], targets + self._first[1]]).astype(np.int32)
+        position, nodes = self._positions.take(), np.empty(len(local) + 1, dtype=np.int32)
+        seeds = nodes[: relabel(local, position, nodes, 0)]
+        forget(seeds, position)
+        self._positions.give_back(position)
+        places = local.astype(np.int64)
+        if len(self._links.directions) == 1:  # sources come first, and are of another type
+            places[len(sources) :] -= places[: len(sources)].max() + 1
+        return seeds, [torch.from_numpy(one) for one in np.split(places, [len(sources)])]
+
+    def _direction(self, train_ids: NDArray[np.int32], are_heads: bool, seed: int) -> _Direction:
+        links = self._links
+        queries, candidates = links.queries(train_ids, are_heads)
+        sizes = links.num_queries(are_heads), links.num_candidates(are_heads)
+        if sizes[0] > MOST_IDS:
+            raise UsageError(
+                f"a link task must have at most {MOST_IDS} nodes times relations, got {sizes[0]}; predict fewer "
+                "relations"
+            )
+        avoided = np.unique(queries + candidates * sizes[0]) if self._draws.loss == "binary" else queries[:0]
+        ends = [Candidates(size, _NOTHING, _NOBODY, _NOTHING) for size in sizes]
+        draws = Negatives(derive(seed, "negatives", int(are_heads)), (ends[0], ends[1]), readonly(avoided))
+        known = readonly(np.unique(queries * sizes[1] + candidates))
+        return _Direction(are_heads, draws, known, sizes[1])
+
+
+@njit(cache=True, nogil=True)
+def known_among(
+    queries: NDArray[np.int64], candidates: NDArray[np.int64], known: NDArray[np.int64], num_candidates: int
+) -> NDArray[np.bool_]:
+    """Returns which of the same `candidates` are known for each query, bool, shape (num_queries, num_shared).
+
+    Args:
+        queries: Numbers of queries, shape (num_queries,).
+        candidates: Shape (num_shared,).
+        known: Pairs as `query * num_candidates + candidate`, ascending and distinct.
+        num_candidates: Candidates of each query.
+    """
+    found = np.zeros((len(queries), len(candidates)), dtype=np.bool_)
+    for i in range(len(queries)):
+        base = queries[i] * num_candidates
+        begin = np.searchsorted(known, base)
+        end = begin + np.searchsorted(known[begin:], base + num_candidates)
+        own = known[begin:end]
+        for j in range(len(candidates)):
+            place = np.searchsorted(own, base + candidates[j])
+            found[i, j] = place < len(own) and own[place] == base + candidates[j]
+    return found
