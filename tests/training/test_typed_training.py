@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch_geometric.data import HeteroData
 
 from a3gnn import Task, TrainConfig, predict, train
-from a3gnn.apply.predict import _check_types
+from a3gnn.apply.predict import check_types
 from a3gnn.errors import ConfigError, GraphError, ModelError, UsageError
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
 from a3gnn.graphs.graph import Graph
@@ -171,17 +171,17 @@ def test_a_model_or_setting_that_does_not_fit_types_is_refused(graph: Graph, tmp
 def test_prediction_needs_the_types_of_the_training(graph: Graph) -> None:
     task = described(task_of("rsage"), graph)
     saved = SavedModel.of(fresh(task, graph), task, graph)
-    _check_types(saved, graph)
+    check_types(saved, graph)
     others = papers(), papers(), Graph.load("synthetic:nodes=60")
     others[0]["author"].num_nodes = 9  # which have embeddings
     del others[1]["topic", "of", "paper"]
     for other, rule in zip(others, ("num_nodes", "metadata", "must have the node types"), strict=True):
         with pytest.raises(GraphError, match=rule):
-            _check_types(saved, other if isinstance(other, Graph) else Graph.from_pyg(other))
+            check_types(saved, other if isinstance(other, Graph) else Graph.from_pyg(other))
     more = papers()
     more["paper"].x = torch.randn(31, 4)
     more["paper"].y = torch.arange(31) % 3
-    _check_types(saved, Graph.from_pyg(more))
+    check_types(saved, Graph.from_pyg(more))
 
 
 def test_the_last_layer_computes_the_target_alone(graph: Graph) -> None:
