@@ -61,6 +61,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "Train and predict": (
         "a3gnn.train",
         "a3gnn.predict",
+        "a3gnn.predict_links",
+        "a3gnn.apply.predict_links.BestLinks",
         "a3gnn.training.result.TrainResult",
         "a3gnn.training.saved_model.SavedModel",
     ),

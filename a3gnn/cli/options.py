@@ -203,7 +203,10 @@ _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
         click.Choice(task.CLASS_WEIGHTS),
         "Class weights in the loss; balanced gives rare classes more weight.",
     ),
-    "metric": (click.Choice((AUTO, *METRIC_NAMES)), "Metric that judges models; auto chooses it by the labels."),
+    "metric": (
+        click.Choice((AUTO, *METRIC_NAMES)),
+        "Metric that judges models (docs/reference/metrics.md); auto chooses by the labels.",
+    ),
 }
 #: Defaults of these options in words, where a task's field does not say them.
 _DEFAULTS = {"layers": "2", "fanouts": "25,10 for 2 layers"}
@@ -228,7 +231,7 @@ def task_option(name: str, default: str | None = None) -> Callable[[F], F]:
         name,
         type=kind,
         is_flag=name == "residual",
-        metavar="MODEL" if name == "model" else None,
+        metavar={"model": "MODEL", "metric": "NAME"}.get(name),
         default=None if words else known,
         show_default=True,
         help=f"{help} Default: {words}." if words else help,

@@ -109,7 +109,8 @@ def _for_types(task: Task, graph: Graph) -> Task:
         return task
     if task.model != Task().model:
         raise ConfigError(
-            f"the model must be {' or '.join(SHIPPED)}, or your own, for a graph with node types, got {task.model}; "
+            f"the model must be {' or '.join(SHIPPED if graph.links else SHIPPED[:1])}, or your own, for a graph with "
+            f"node types, got {task.model}; "
             "docs/howto/node_types.md shows how to write one"
         )
     return task.with_model(SHIPPED[0])

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn.module_dict import ModuleDict
 
 from a3gnn.errors import ModelError
 from a3gnn.graphs.links import is_predicted
@@ -55,6 +54,8 @@ class LinkModel(nn.Module):
 
     def __init__(self, encoder: nn.Module, types: GraphTypes, task: Task) -> None:
         super().__init__()
+        from torch_geometric.nn.module_dict import ModuleDict  # PyG takes 65 MiB, which trainings of nodes need not
+
         width = task.hidden_channels
         for name in ("loss", "optimizer", "schedule"):
             if getattr(encoder, name, None) is not None:

@@ -170,7 +170,7 @@ def _assembled(
     }
     graph = object.__new__(PartedGraph)  # without __post_init__, which would read everything; servers check their parts
     for one in dataclasses.fields(PartedGraph):
-        object.__setattr__(graph, one.name, fields[one.name])
+        object.__setattr__(graph, one.name, fields.get(one.name, one.default))  # parts have no types
     return graph
 
 

@@ -125,6 +125,11 @@ def recommend(
         machine = within_peaks(probed_machine(notify), stored, notify) if hardware is None else hardware
         graph = as_graph(dataset, shares)
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
+        if judged.is_own:
+            raise UsageError(
+                f"{option('dataset')} must be a graph without node types, got {graph.name}: nothing was measured of "
+                "such models from which they could be predicted; a3gnn tune takes it"
+            )
         request = dataclasses.replace(request, task=judged)
         if out is not None:
             request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares))

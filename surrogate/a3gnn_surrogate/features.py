@@ -34,10 +34,12 @@ _ANALYTIC_NAMES = (
     "cache_hit_rate",
 )
 _GRAPH_SHARES = ("degree_gini", "feature_density", "label_rate", "homophily", "largest_component")
+#: Figures of graphs with node types, of which the shipped profiles have none.
+_OF_TYPES = ("relations", "rows_per_node")
 _GRAPH_NAMES = tuple(
     field.name
     for field in dataclasses.fields(GraphCharacteristics)
-    if field.name not in ("name", "fingerprint", "cached_edge_mass", "target", "label_spread")
+    if field.name not in ("name", "fingerprint", "cached_edge_mass", "target", "label_spread", *_OF_TYPES)
 )
 _LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(MachineProfile))
 _HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memory_bytes")

@@ -29,6 +29,7 @@ PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/te
 FOUR = "starts four processes; tests/hitgnn/algorithms/test_train.py starts two, and test_equality.py four"
 GOES_ON = "goes on with the command above, which has ended by then"
 AUTO = "trains until nothing improves; tests/tuning/test_auto.py runs it"
+LINKS = "tests/training/test_links.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
@@ -189,6 +190,12 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --dataset /fast/huge --memory-limit 1GiB --budget 10min --out runs/huge": RUN,
         "a3gnn train runs/huge": RUN,
         "a3gnn graph verify /fast/huge": RUN,
+    },
+    "docs/howto/link_tasks.md": {
+        "a3gnn train --dataset movielens_small.npz --target user,rates,movie --model rsage --out runs/movies": LINKS,
+        "a3gnn predict runs/movies --dataset movielens_small.npz --top 10 --out best.npy": LINKS,
+        'a3gnn train --dataset wn18rr.npz --target "synset,*,synset" --model embedding --decoder rotate'
+        " --negatives softmax:512 --lr 0.01 --out runs/facts": LINKS,
     },
     "docs/howto/node_types.md": {
         "a3gnn graph info papers.npz": TYPED,

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
 
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from a3gnn.errors import A3GNNError
 from a3gnn.hybrid.devices.device import Device
+from a3gnn.hybrid.stage_times import PipelineStage
 from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.watch import StoppedError, Watch
@@ -192,8 +192,11 @@ class TrainerThread:
 
     def _train(self, share: MiniBatch) -> None:
         joined = self._replica.joined
-        at = partial(self._watch.at, epoch=share.epoch, batch=share.index, trainer=self._peers.trainer)
         assert joined is not None, "there are shares"
+
+        def at(stage: PipelineStage) -> AbstractContextManager[None]:
+            return self._watch.at(stage, share.epoch, share.index, self._peers.trainer)
+
         with at("propagation"):
             part = self._peers.device.launch(self._replica.propagate, share)
         with at("synchronization"):
