@@ -16,10 +16,9 @@ from torch import Tensor
 
 from a3gnn.errors import A3GNNError
 from a3gnn.hybrid.devices.device import Device
-from a3gnn.hybrid.stage_times import PipelineStage
 from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.watch import StoppedError, Watch
+from a3gnn.pipeline.watch import StoppedError, Watch, WatchedStage
 from a3gnn.threads.ending import TRAINERS
 from a3gnn.threads.feeder import TICK_S
 from a3gnn.training.learner import Replica
@@ -194,7 +193,7 @@ class TrainerThread:
         joined = self._replica.joined
         assert joined is not None, "there are shares"
 
-        def at(stage: PipelineStage) -> AbstractContextManager[None]:
+        def at(stage: WatchedStage) -> AbstractContextManager[None]:
             return self._watch.at(stage, share.epoch, share.index, self._peers.trainer)
 
         with at("propagation"):
