@@ -33,7 +33,7 @@ def data_of(path: Path, graph: Graph) -> HeteroData:
     data = read_typed(path, reverse=True)
     assert graph.types is not None
     for kind in graph.types.for_model.in_channels:
-        data[kind].x = data[kind].x.to_dense()  # PyG's loader selects no rows of CSR
+        data[kind].x = data[kind].x.to_dense().float()  # PyG's loader selects no rows of CSR
     store = data[graph.types.target]
     for name, ids in (("train", graph.train_ids), ("val", graph.val_ids), ("test", graph.test_ids)):
         store[f"{name}_ids"] = torch.from_numpy(ids - graph.types.first).long()
