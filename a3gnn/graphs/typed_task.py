@@ -17,7 +17,7 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, target_of
 from a3gnn.graphs.link_task import link_pairs
 from a3gnn.graphs.links import Links
-from a3gnn.graphs.load import as_named, load_arrays
+from a3gnn.graphs.load import as_named, converted_copy, load_arrays
 from a3gnn.graphs.pyg import REMEDIES, array_of, features_of, is_hetero
 from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.graphs.split import MASKS, Split, masks_of
@@ -53,7 +53,7 @@ def load_task(spec: str | Path, split: Split | None = None) -> GraphArrays:
     name = printable(Path(rest).stem)
     try:
         if (copy := _copy_of(rest, target, split)) is not None:
-            return as_named(copy, name, copy.notes)
+            return copy
         data = typed_graph(rest)
         if data is None:
             graph = load_arrays(rest, split)
@@ -203,14 +203,18 @@ def _source(spec: str, target: Target, split: Split | None) -> str | None:
 
 
 def _copy_of(spec: str, target: Target, split: Split | None) -> GraphArrays | None:
-    """Returns the graph of a file with types from its copy in the cache folder, or None without a copy."""
+    """Returns the graph of a file from its copy in the cache folder, or None without a copy."""
     try:
-        source = _source(spec, target, split)
-        copy = None if source is None else recall(cache_root(), source)
+        path = Path(spec).expanduser()
+        if not path.is_file():
+            return None
+        if not target.kind:
+            return converted_copy(path, split)
+        copy = recall(cache_root(), _source(spec, target, split) or "")
         graph = None if copy is None else load_arrays(copy.folder)
     except (GraphError, OSError, RuntimeError):
         return None  # the readers say what is wrong
-    return graph if graph is not None and graph.types is not None else None
+    return None if graph is None else as_named(graph, printable(path.stem), graph.notes)
 
 
 def _predicted(data: HeteroData, target: Target, labeled: bool) -> str:
