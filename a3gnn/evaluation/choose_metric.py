@@ -105,6 +105,13 @@ def _for_types(task: Task, graph: Graph) -> Task:
         raise ConfigError(
             f"the model must be one of {', '.join(MODELS)} or your own for a graph without node types, got {task.model}"
         )
+    if graph.types is not None and task.model in ("sage", SHIPPED[0]):
+        names = {part for one in graph.types.for_model.metadata[1] for part in one} | {*graph.types.schema.types}
+        if wrong := [one for one in names if "#" in one or "___" in one or one == "training"]:
+            raise GraphError(
+                f"types and relations must have names without # and ___, and not training, for {SHIPPED[0]}, because "
+                f"PyG's HeteroConv confuses others; got {min(wrong)}"
+            )
     if graph.types is None or task.is_own:
         return task
     if task.model != Task().model:

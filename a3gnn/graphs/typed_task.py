@@ -149,6 +149,8 @@ def _labels(
     """Returns checked labels of the `number` nodes of `store`, its masks, and notes; no labels unless `labeled`."""
     if not labeled:
         return np.full(number, -1, dtype=np.int64), {}, ()
+    if not hasattr(store.y, "detach"):
+        raise GraphError(f"y must be a tensor, got {type(store.y).__name__}; torch.as_tensor converts an array")
     labels: NDArray[Any] = array_of("y", store.y.detach().cpu())
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels.reshape(-1)
@@ -277,7 +279,9 @@ def _features(
     notes: dict[str, list[str]] = {}
     for kind, number in numbers.items():
         x: Any = data[kind].get("x")
-        if x is None or not number or x.ndim != 2 or not x.shape[1]:
+        if x is not None and not hasattr(x, "detach"):
+            raise GraphError(f"x of {kind} must be a tensor, got {type(x).__name__}; torch.as_tensor converts an array")
+        if x is None or not number or (x.ndim == 2 and not x.shape[1]):
             found.append(None)
             continue
         with naming_graph(kind):

@@ -188,6 +188,19 @@ def test_what_needs_one_type_refuses_types(tmp_path: Path) -> None:
             Graph.load_untyped(spec)
 
 
+def test_rows_of_another_form_are_refused_and_not_dropped() -> None:
+    for name, value, rule in (
+        ("x", torch.randn(30), "x"),
+        ("x", torch.randn(30, 2, 2), "x"),
+        ("x", np.ones((30, 2)), "x of paper must be a tensor, got ndarray"),
+        ("y", np.arange(30) % 3, "y must be a tensor, got ndarray"),
+    ):
+        data = papers()
+        data["paper"][name] = value
+        with pytest.raises(GraphError, match=rule):
+            Graph.from_pyg(data)
+
+
 def test_loaders_take_the_data_itself() -> None:
     with pytest.raises(UsageError, match="takes the file or the HeteroData"):
         Loader(Graph.from_pyg(papers()), [2])

@@ -168,6 +168,15 @@ def test_a_model_or_setting_that_does_not_fit_types_is_refused(graph: Graph, tmp
         Task(model="rsage", heads=2)
 
 
+@pytest.mark.filterwarnings("ignore:There exist type names")
+@pytest.mark.parametrize("name", ["r#t", "r___t", "training"])
+def test_names_that_pyg_confuses_are_refused(name: str, tmp_path: Path) -> None:
+    data = papers()
+    data["topic", name, "paper"].edge_index = data["topic", "of", "paper"].edge_index
+    with pytest.raises(GraphError, match=f"names without # and ___.*got {name}"):
+        train(TrainConfig(), data, epochs=1, out=tmp_path / "run")
+
+
 def test_prediction_needs_the_types_of_the_training(graph: Graph) -> None:
     task = described(task_of("rsage"), graph)
     saved = SavedModel.of(fresh(task, graph), task, graph)
