@@ -16,6 +16,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labeled
+from a3gnn.graphs.schema import Schema
 from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
 from a3gnn.models.loss import check_loss
 from a3gnn.notify import detail
@@ -105,22 +106,32 @@ def _for_types(task: Task, graph: Graph) -> Task:
         raise ConfigError(
             f"the model must be one of {', '.join(MODELS)} or your own for a graph without node types, got {task.model}"
         )
-    if graph.types is not None and task.model in ("sage", SHIPPED[0]):
-        names = {part for one in graph.types.for_model.metadata[1] for part in one} | {*graph.types.schema.types}
-        if wrong := [one for one in names if "#" in one or "___" in one or one == "training"]:
-            raise GraphError(
-                f"types and relations must have names without # and ___, and not training, for {SHIPPED[0]}, because "
-                f"PyG's HeteroConv confuses others; got {min(wrong)}"
-            )
-    if graph.types is None or task.is_own:
+    if graph.types is None:
         return task
-    if task.model != Task().model:
-        raise ConfigError(
-            f"the model must be {' or '.join(SHIPPED if graph.links else SHIPPED[:1])}, or your own, for a graph with "
-            f"node types, got {task.model}; "
-            "docs/howto/node_types.md shows how to write one"
+    if not task.is_own:
+        if task.model != Task().model:
+            raise ConfigError(
+                f"the model must be {' or '.join(SHIPPED if graph.links else SHIPPED[:1])}, or your own, for a graph "
+                f"with node types, got {task.model}; docs/howto/node_types.md shows how to write one"
+            )
+        task = task.with_model(SHIPPED[0])
+    if task.model == SHIPPED[0]:
+        _check_names(graph.types.schema)
+    return task
+
+
+def _check_names(schema: Schema) -> None:
+    """Checks that PyG's `HeteroConv`, of which rsage consists, keeps the names of `schema` apart.
+
+    Raises:
+        GraphError: It does not.
+    """
+    names = {part for relation in schema.relations for part in relation} | {*schema.types}
+    if wrong := [one for one in names if "#" in one or "___" in one or one == "training"]:
+        raise GraphError(
+            f"types and relations must have names without # and ___, and not training, for {SHIPPED[0]}, because PyG's "
+            f"HeteroConv confuses others; got {min(wrong)}; rename it"
         )
-    return task.with_model(SHIPPED[0])
 
 
 def suiting(graph: GraphArrays) -> tuple[MetricName, str]:

@@ -115,6 +115,11 @@ class OwnEvaluator:
         return self._quality(self._test_plan)
 
     @property
+    def cost(self) -> float:
+        """The cost of `validate` in bytes moved."""
+        return self.plan.cost
+
+    @property
     def text(self) -> str:
         """A description of the neighborhoods that both qualities are computed from."""
         return EvaluationPlans(self.plan, self._test_plan).text

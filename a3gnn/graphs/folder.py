@@ -102,7 +102,7 @@ def open_folder(path: Path) -> GraphArrays:
     """
     meta = _read_meta(path)
     if meta["format"] != FORMAT:
-        raise GraphError(f"{path} must have a converted graph without times, but it has a data object of PyG")
+        raise GraphError(f"{path} has node types or times, but this needs a graph of one type of nodes and edges")
     with _reading(path):
         known = GraphCharacteristics.from_dict(meta["characteristics"])
         arrays = _arrays(meta, path)

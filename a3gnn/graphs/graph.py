@@ -23,7 +23,7 @@ from a3gnn.graphs.edge_values import EDGE_VALUES
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
-from a3gnn.graphs.load import as_named, load_arrays, load_unlabeled, resplit
+from a3gnn.graphs.load import as_named, file_of, load_arrays, load_unlabeled, resplit
 from a3gnn.graphs.pyg import as_data, from_data, from_unlabeled, is_hetero, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
 from a3gnn.graphs.split import Split
@@ -118,9 +118,10 @@ class Graph(GraphArrays):
         Raises:
             GraphError: It can't be read, or is not valid.
         """
-        typed = typed_graph(Target.in_spec(str(path))[1])
+        file = file_of(path)
+        typed = typed_graph(str(file))
         if typed is not None:
-            name = printable(Path(path).stem)
+            name = printable(file.stem)
             return cls._of_checked(typed_task(typed, name, Target(target), mirrored=True, labeled=False))
         return cls._of_checked(load_unlabeled(path))
 

@@ -1,4 +1,4 @@
-"""`link_task`: the graph of a `HeteroData` whose links of one relation, or of several, are predicted."""
+"""`link_pairs`: the links of one relation or of several that a task predicts, and the graph without them."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Links:
         return self.num_nodes[1 if are_heads else 0]
 
     def queries(self, ids: NDArray[np.integer], are_heads: bool) -> NDArray[np.int64]:
-        """Returns the pairs `ids` as queries and candidates, int64, shape (2, n); see `relations_of`."""
+        """Returns the pairs `ids` as queries and candidates, int64, shape (2, n)."""
         own, other = self.pairs[:, ids] if are_heads else self.pairs[::-1, ids]
         return np.stack([self.kinds[ids] * np.int64(self.num_nodes[0 if are_heads else 1]) + own, other])
 

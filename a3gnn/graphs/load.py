@@ -104,7 +104,7 @@ def load_unlabeled(path: str | os.PathLike[str]) -> GraphArrays:
         GraphError: It can't be read, or is not valid.
     """
     try:
-        path = _file_of(path)
+        path = file_of(path)
         if path.suffix not in _UNLABELED:
             raise GraphError(f"{path} must be one of {', '.join(_UNLABELED)} to be read without labels; {FORMS}")
         if not path.is_file():
@@ -119,13 +119,13 @@ def is_file(spec: object) -> bool:
     if not isinstance(spec, str | os.PathLike):
         return False
     try:
-        path = _file_of(spec)
+        path = file_of(spec)
         return path.suffix in _UNLABELED and path.is_file()
     except OSError:
         return False
 
 
-def _file_of(spec: str | os.PathLike[str]) -> Path:
+def file_of(spec: str | os.PathLike[str]) -> Path:
     """Returns the path in `spec`, without the split that may precede it.
 
     Raises:

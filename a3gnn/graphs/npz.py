@@ -123,7 +123,7 @@ def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -
     x = _SPARSE if "x" not in names and any(name in names for name in _SPARSE) else ("x",)
     needed = ("edge_index", *x, *also)
     if "node_types" in names:
-        raise GraphError(f"{path} has node types; only Loader, LinkNeighborLoader and a3gnn graph take it")
+        raise GraphError(f"{path} has node types, but this needs a graph of one type of nodes and edges")
     missing = [name for name in needed if name not in names]
     if missing:
         others = [name for name in names if name not in {*needed, *SPLIT_NAMES, "y"}]

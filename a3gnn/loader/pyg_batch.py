@@ -15,7 +15,7 @@ from a3gnn.loader.pyg_source import Source
 from a3gnn.loader.seeds import SeedFields
 from a3gnn.models.own.inputs import of_batch, table_input
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.known_edges import known_edges
+from a3gnn.pipeline.known_edges import known_edges, note_target_sizes
 from a3gnn.pipeline.pyg_edges import (
     BatchEdges,
     SubgraphType,
@@ -144,9 +144,7 @@ class PygBatches:
         n_id = [torch.from_numpy(one).to(dtype) for one in typed.n_id]
         hops = typed.num_sampled_nodes.tolist() if self._type == "directional" else None
         if hops is not None and device.type == "cpu":
-            totals = dict(zip(self._schema.types, typed.num_sampled_nodes.cumsum(axis=1).tolist(), strict=True))
-            for one, relation in zip(lists, self._schema.relations, strict=True):
-                known_edges(one).target_sizes = tuple(totals[relation.target])
+            note_target_sizes(lists, typed, self._schema)
         return _View(n_id, trees, edges, hops, typed.num_sampled_edges.tolist())
 
     def _untyped(self, batch: MiniBatch) -> _View:

@@ -20,7 +20,7 @@ from a3gnn.graphs.assemble import canonical
 from a3gnn.graphs.edges import EdgeList, Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of, typed_of
+from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of, is_hetero, typed_of
 from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.graphs.typed import typed_graph
 from a3gnn.graphs.validate import check_edge_shape, check_edges, check_ends
@@ -166,11 +166,6 @@ def state_of(x: torch.Tensor) -> tuple[Any, ...]:
     set `x.data`.
     """
     return x.data_ptr(), x.shape, x.dtype, x.requires_grad
-
-
-def is_hetero(data: Any) -> bool:
-    """Returns whether `data` is a PyG `HeteroData`."""
-    return _is_pyg(data, "HeteroData")
 
 
 def _of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Source:

@@ -50,10 +50,8 @@ class RelationalSAGE(nn.Module):
             width = out_channels if layer == layers - 1 else hidden_channels
             relations = [one for one in types.metadata[1] if one[2] in kinds]
             convs = {one: SAGEConv(hidden_channels, width) for one in relations}
-            with (
-                warnings.catch_warnings()
-            ):  # on types that the layer does not compute, because no later layer reads them
-                warnings.simplefilter("ignore", UserWarning)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # on types without an output, which no later layer reads
                 self.convs.insert(0, HeteroConv(convs))
             kinds |= {one[0] for one in relations}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from a3gnn.graphs.schema import Schema
+from a3gnn.sampling.typed import TypedSubgraph
 
 
 @dataclass(eq=False, slots=True)
@@ -53,3 +56,10 @@ def known_edges(edge_index: Tensor) -> KnownEdges:
         if found is None or found.state != state:
             found = _known[edge_index] = KnownEdges(state)
         return found
+
+
+def note_target_sizes(edges: Sequence[Tensor], view: TypedSubgraph, schema: Schema) -> None:
+    """Notes `target_sizes` of the edge lists of a directional mini-batch `view`, one for each relation of `schema`."""
+    totals = dict(zip(schema.types, view.num_sampled_nodes.cumsum(axis=1).tolist(), strict=True))
+    for one, relation in zip(edges, schema.relations, strict=True):
+        known_edges(one).target_sizes = tuple(totals[relation.target])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -22,10 +21,7 @@ _ROW_PASSES = 12
 class LinkLearner(Own):
     """A `Learner` for a `LinkModel`; its arguments and errors are those of `Own`."""
 
-    @property
-    def validation_cost(self) -> float:
-        """The cost of `validate` in bytes moved."""
-        return self._evaluator.cost
+    _evaluator_kind = LinkEvaluator
 
     def cost(self, subgraph: Subgraph) -> float:
         """Returns the cost of training on `subgraph`, in bytes moved."""
@@ -34,7 +30,9 @@ class LinkLearner(Own):
 
     def heuristics(self) -> dict[str, float]:
         """Returns the qualities on test links of scores without a model, by name."""
-        return self._evaluator.heuristics()
+        evaluator = self._evaluator
+        assert isinstance(evaluator, LinkEvaluator)
+        return evaluator.heuristics()
 
     def _outputs(self, inputs: Inputs, batch: MiniBatch) -> Any:
         """Returns the encoder's rows by type."""
@@ -54,14 +52,3 @@ class LinkLearner(Own):
             ids = torch.from_numpy(batch.typed.view.n_id[place][:count]).to(self._device)
             rows.append(module.rows(outputs[kind][:count], ids, are_tails=bool(are_tails)))
         return module.loss(rows[0], rows[1], batch.examples.to(self._device))
-
-    @cached_property
-    def _evaluator(self) -> LinkEvaluator:  # type: ignore[override]
-        return LinkEvaluator(
-            self._graph,
-            self._task,
-            self._own,
-            device=self._device,
-            budget_bytes=self._budget,
-            on_chunk=self._on_chunk,
-        )

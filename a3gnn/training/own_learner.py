@@ -17,6 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, ModelError
 from a3gnn.evaluation.input_table import FullTable, full_table
+from a3gnn.evaluation.link_evaluator import LinkEvaluator
 from a3gnn.evaluation.own_evaluator import OwnEvaluator
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import target_of
@@ -93,6 +94,9 @@ class Own:
         self._rates: list[float] = []
         self.edge_values = task.edge_values
 
+    #: The class of the evaluator; both have the same arguments, `cost`, `text`, `validate` and `test`.
+    _evaluator_kind: type[OwnEvaluator] | type[LinkEvaluator] = OwnEvaluator
+
     @property
     def evaluation(self) -> str:
         """Which neighbors the evaluation uses, as text."""
@@ -147,7 +151,7 @@ class Own:
     @property
     def validation_cost(self) -> float:
         """The cost of `validate` in bytes moved."""
-        return self._evaluator.plan.cost
+        return self._evaluator.cost
 
     def validate(self) -> float:
         """Returns the quality on validation nodes, as `evaluation` says."""
@@ -175,8 +179,8 @@ class Own:
         )
 
     @cached_property
-    def _evaluator(self) -> OwnEvaluator:
-        return OwnEvaluator(
+    def _evaluator(self) -> OwnEvaluator | LinkEvaluator:
+        return self._evaluator_kind(
             self._graph,
             self._task,
             self._own,

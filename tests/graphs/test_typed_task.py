@@ -116,6 +116,7 @@ def test_a_split_is_of_the_target_type(tmp_path: Path) -> None:
     graph = Graph.load(f"split:0.5,0.2,0.1:3:target:paper:{tmp_path / 'papers.pt'}")
     assert [len(one) for one in (graph.train_ids, graph.val_ids, graph.test_ids)] == [15, 6, 3]
     assert graph.resplit("0.6,0.2,0.2", 1).types is graph.types
+    assert Graph.load_unlabeled(f"split:0.5,0.2,0.1:3:{tmp_path / 'papers.pt'}", "paper").num_edges == graph.num_edges
 
 
 def test_one_type_with_features_is_a_graph_without_types(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.features.tensors import csr
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.schema import Schema
 from a3gnn.graphs.types import Types
@@ -17,7 +19,7 @@ from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.input_rows import InputRows
 from a3gnn.models.own.user_model import ValuedEdges
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.known_edges import known_edges
+from a3gnn.pipeline.known_edges import known_edges, note_target_sizes
 from a3gnn.pipeline.pyg_edges import adjacencies, edge_index
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.typed import TypedSubgraph, by_type
@@ -101,10 +103,7 @@ def of_subgraph(
     """Returns the inputs for a sampled neighborhood in the whole graph, on `device`, with `values` of its edges."""
     if graph.types is not None:
         return _of_types(graph.types, by_type(subgraph, graph.types.schema), device)
-    order = np.argsort(subgraph.n_id)
-    rows = FeatureRows(graph.features).read(subgraph.n_id[order], device)
-    x = torch.empty((len(order), graph.num_features), device=device)
-    x[torch.from_numpy(order).to(device)] = rows.to_dense() if rows.is_sparse_csr else rows
+    x = _rows_of(graph.features, subgraph.n_id, device)
     indptr, indices = (torch.from_numpy(part).to(device) for part in (subgraph.indptr, subgraph.indices))
     found = {name: torch.from_numpy(graph.edge_values[name][subgraph.e_id]).to(device) for name in values}
     return Inputs(x, _structure(subgraph, indptr, indices, takes, found))
@@ -130,18 +129,21 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, valu
 
 def _of_types(types: Types, view: TypedSubgraph, device: torch.device) -> Inputs:
     """Returns the inputs for a neighborhood `view` in the whole graph, on `device`."""
-    x: list[Tensor | None] = []
-    for features, n_id in zip(types.features, view.n_id, strict=True):
-        if features is None:
-            x.append(None)
-            continue
-        order = np.argsort(n_id)
-        found = torch.empty((len(n_id), features.shape[1]), device=device)
-        if len(n_id):
-            rows = FeatureRows(features).read(n_id[order].astype(np.int32), device)
-            found[torch.from_numpy(order).to(device)] = rows.to_dense() if rows.is_sparse_csr else rows
-        x.append(found)
+    x = [
+        None if features is None else _rows_of(features, n_id.astype(np.int32), device)
+        for features, n_id in zip(types.features, view.n_id, strict=True)
+    ]
     return _by_type(view, x, types.schema).to(device)
+
+
+def _rows_of(features: DenseFeatures | SparseFeatures, n_id: NDArray[np.int32], device: torch.device) -> Tensor:
+    """Returns the rows of distinct `n_id`, in their order, float32, shape (n, num_features), on `device`."""
+    order = np.argsort(n_id)
+    x = torch.empty((len(order), features.shape[1]), device=device)
+    if len(order):
+        rows = FeatureRows(features).read(n_id[order], device)
+        x[torch.from_numpy(order).to(device)] = rows.to_dense() if rows.is_sparse_csr else rows
+    return x
 
 
 def _by_type(view: TypedSubgraph, x: Sequence[Tensor | None], schema: Schema | None) -> Inputs:
@@ -153,12 +155,9 @@ def _by_type(view: TypedSubgraph, x: Sequence[Tensor | None], schema: Schema | N
             found[kind] = torch.from_numpy(n_id)
         else:
             found[kind] = (rows.to_dense() if rows.is_sparse_csr else rows).float()
-    totals = dict(zip(schema.types, view.num_sampled_nodes.cumsum(axis=1).tolist(), strict=True))
-    lists = {}
-    for relation, edges in zip(schema.relations, view.edge_index, strict=True):
-        lists[tuple(relation)] = one = torch.from_numpy(edges)
-        known_edges(one).target_sizes = tuple(totals[relation.target])
-    return Inputs(found, lists)
+    lists = [torch.from_numpy(edges) for edges in view.edge_index]
+    note_target_sizes(lists, view, schema)
+    return Inputs(found, {tuple(relation): one for relation, one in zip(schema.relations, lists, strict=True)})
 
 
 def squared(
