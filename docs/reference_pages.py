@@ -50,6 +50,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "a3gnn.evaluation.heuristics.popularity",
         "a3gnn.evaluation.heuristics.repetition",
         "a3gnn.evaluation.heuristics.item_neighbors",
+        "a3gnn.evaluation.heuristics.label_propagation",
     ),
     "Your own loop": (
         "a3gnn.Loader",

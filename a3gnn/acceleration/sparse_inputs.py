@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from a3gnn.features.tensors import as_array, csr
+from a3gnn.features.tensors import as_array
 from a3gnn.kernels.sparse import count_entries, take_entries
 from a3gnn.models.layers.block import first_rows
+from a3gnn.storage.csr_tensor import csr
 from a3gnn.threads import pool
 
 # Largest share of entries that are not 0, and fewest entries of a matrix that is looked at. With 256 columns, a product

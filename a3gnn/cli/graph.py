@@ -145,7 +145,7 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         (c.target, f"{c.num_classes}"),
         ("train / val / test", f"{c.num_train:,} / {c.num_val:,} / {c.num_test:,}"),
         ("label rate", f"{c.label_rate:.4f}"),
-        ("homophily", f"{c.homophily:.3f}"),
+        *([("homophily", f"{c.homophily:.3f}")] if c.homophily or not described.types else []),
         (
             "connectedness",
             f"{count(c.num_components, 'component')}, the largest has {c.largest_component:.1%} of the nodes",

@@ -65,7 +65,7 @@ def _rows(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> I
     note = "still improving when the epochs ended" if result.still_improving else ""
     yield f"validation {metric.label}", metric.show(result.val_accuracy), note
     for name, quality in (result.heuristics or {}).items():
-        yield f"test, {name} alone", metric.show(quality), "without a model"
+        yield name, metric.show(quality), "on test, without a model"
     yield from _target(result, promised, verbose)
     yield from _trained(result, promised)
     note = _beside(speed, promised, "throughput_epochs_per_s", show_speed)

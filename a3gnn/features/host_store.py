@@ -27,8 +27,9 @@ from a3gnn.features.row_kernels import locate
 from a3gnn.features.row_table import Aggregator, RowTable, aggregate, gather, input_width, row_like
 from a3gnn.features.store import ReadResult
 from a3gnn.features.stored_rows import CsrArrays, DenseRows, SparseRows, widened
-from a3gnn.features.tensors import as_array, csr
+from a3gnn.features.tensors import as_array
 from a3gnn.sampling.subgraph import Block
+from a3gnn.storage.csr_tensor import csr
 from a3gnn.storage.mapping import ReadAhead
 
 AnyCache = TypeVar("AnyCache", bound=RowCache)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-
-# torch warns once per process that CSR tensors are in beta; users can't act on it.
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.tensor([], dtype=torch.int64), torch.tensor([]), (1, 1))
-
-
-def csr(indptr: Tensor, indices: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """Returns a sparse CSR tensor over the given arrays, which are neither copied nor checked."""
-    return torch.sparse_csr_tensor(indptr, indices, values, size, check_invariants=False)
 
 
 def dense_parts(tensor: Tensor) -> tuple[Tensor, ...]:

@@ -349,11 +349,13 @@ def feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
     """Returns features as a float32 tensor, dense or sparse CSR."""
     import torch
 
+    from a3gnn.storage.csr_tensor import csr
+
     if isinstance(features, DenseFeatures):
         return torch.from_numpy(np.array(features.array, dtype=np.float32))
     indptr, indices = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
     values = torch.from_numpy(np.array(features.data, dtype=np.float32))
-    return torch.sparse_csr_tensor(indptr, indices, values, features.shape, check_invariants=True)
+    return csr(indptr, indices, values, features.shape)
 
 
 def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") -> Tensor:

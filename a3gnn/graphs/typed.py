@@ -332,7 +332,7 @@ def _tensor(name: str, array: NDArray[Any], draft: Draft | None, dtype: DTypeLik
 
 def _sparse(parts: Mapping[str, NDArray[Any]], kind: str, number: int, path: Path, draft: Draft | None) -> Tensor:
     """Returns the tensor of sparse features of a node type."""
-    import torch
+    from a3gnn.storage.csr_tensor import csr
 
     if missing := [name for name in _SPARSE if name not in parts]:
         raise GraphError(f"sparse features of {kind} need {', '.join(_SPARSE)}, they lack {missing[0]}__{kind}")
@@ -349,7 +349,7 @@ def _sparse(parts: Mapping[str, NDArray[Any]], kind: str, number: int, path: Pat
     indptr = _tensor(f"x_indptr__{kind}", features.indptr, draft, np.int64)
     indices = _tensor(f"x_indices__{kind}", features.indices, draft, np.int64)
     values = _tensor(f"x_data__{kind}", features.data, draft, np.float32)
-    return torch.sparse_csr_tensor(indptr, indices, values, features.shape, check_invariants=False)
+    return csr(indptr, indices, values, features.shape)
 
 
 def _edges(values: dict[str, NDArray[Any]], called: str, ends: list[tuple[str, int]]) -> NDArray[Any]:

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from a3gnn.features.tensors import csr
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.storage.compiled import njit
+from a3gnn.storage.csr_tensor import csr
 
 #: About the sizes of a mini-batch of the default configuration: input rows, features, hidden units, in-neighbors.
 _ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10

@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.features.tensors import csr
 from a3gnn.graphs.arrays import row_slots
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.parts.graph import RemoteFeatures
+from a3gnn.storage.csr_tensor import csr
 
 
 class FeatureRows:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.errors import UsageError, unknown_name
-from a3gnn.features.tensors import csr
 from a3gnn.graphs.edge_list_kernels import write_edge_index
 from a3gnn.graphs.schema import Relation
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.storage.csr_tensor import csr
 
 SubgraphType = Literal["directional", "bidirectional", "induced"]
 SUBGRAPH_TYPES: tuple[SubgraphType, ...] = get_args(SubgraphType)

@@ -16,7 +16,6 @@ from torch.utils.flop_counter import flop_registry
 
 from a3gnn.errors import ModelError, UsageError
 from a3gnn.features.row_table import AGGREGATORS, input_width
-from a3gnn.features.tensors import csr
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.input_rows import InputRows
 from a3gnn.models.own.factory import Factory
@@ -24,6 +23,7 @@ from a3gnn.models.own.inputs import Extent, Inputs, squared
 from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel, ValuedEdges
 from a3gnn.sampling.sampler import Sampler
+from a3gnn.storage.csr_tensor import csr
 from a3gnn.task import Aggregates, OwnCost, OwnModel, Task
 from a3gnn.training.own_loop import accelerated
 

@@ -79,8 +79,8 @@ class TrainResult:
             (docs/research/algorithms.md). None without one.
         adapted: For one trainer that adapted, the final `cache_bytes` and all `changes`
             (`a3gnn.training.adapting.memory_watch.CacheChange`); None otherwise.
-        heuristics: Qualities on test links of scores without a model, by name (`a3gnn.evaluation.heuristics`); None if
-            nodes are predicted.
+        heuristics: Qualities on test examples of predictions without a model, by name (`a3gnn.evaluation.heuristics`);
+            None if each would take long or exceed the memory limit.
     """
 
     test_accuracy: float

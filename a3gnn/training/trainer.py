@@ -11,6 +11,7 @@ Profilers time `steps`: it waits for the device before it yields a step. Callers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from torch import nn
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.evaluation.evaluate import metric_of
+from a3gnn.evaluation.evaluate import metric_of, propagated
 from a3gnn.evaluation.inference import Scratch
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
@@ -32,7 +33,7 @@ from a3gnn.models.adam import Optimizer
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pairs import PairSeeds
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, checked_device
-from a3gnn.process.memory_guard import MemoryGuard
+from a3gnn.process.memory_guard import MemoryGuard, host_bytes
 from a3gnn.ranks.joined_step import JoinedStep, check_member
 from a3gnn.ranks.peers import Member
 from a3gnn.sampling.subgraph import Subgraph
@@ -256,8 +257,11 @@ class Trainer:
 
     @property
     def heuristics(self) -> dict[str, float]:
-        """The qualities on test links of scores without a model, by name; none if nodes are predicted."""
-        return self._learner.heuristics() if isinstance(self._learner, LinkLearner) else {}
+        """The qualities on test examples of predictions without a model, by name, within the memory limit."""
+        if isinstance(self._learner, LinkLearner):
+            return self._learner.heuristics()
+        spare = math.inf if self.memory.limit is None else self.memory.limit - host_bytes()
+        return propagated(self.graph, self.task, spare)
 
     @property
     def evaluation(self) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from a3gnn.errors import A3GNNError, GraphError
-from a3gnn.evaluation.evaluate import Evaluator, validated
+from a3gnn.evaluation.evaluate import Evaluator, propagated, unlearnt, validated
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.evaluation.neighborhoods import chunks
 from a3gnn.graphs.features import DenseFeatures
@@ -159,3 +160,15 @@ def test_scratch_leaves_no_file_and_refuses_a_full_disk(tmp_path):
     assert not list((tmp_path / "new").iterdir())
     with pytest.raises(A3GNNError, match="of disk space in"):
         scratch.matrix(2**46, 2**10)
+
+
+def test_label_propagation_predicts_every_kind_of_labels(tiny_graph, labels_graph, values_graph):
+    found = propagated(tiny_graph, Task(), math.inf)
+    assert found["label propagation"] > 0.6 > unlearnt(tiny_graph, Task())
+    for graph, metric in ((labels_graph, "micro_f1"), (values_graph, "mae")):
+        task = Task(metric=metric)
+        assert propagated(graph, task, math.inf)["label propagation"] > unlearnt(graph, task)
+
+
+def test_label_propagation_is_left_out_where_memory_does_not_do(tiny_graph):
+    assert propagated(tiny_graph, Task(), 1000) == {}

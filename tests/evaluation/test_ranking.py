@@ -12,7 +12,7 @@ from sklearn.metrics import ndcg_score
 
 from a3gnn import rank_pairs
 from a3gnn.errors import UsageError
-from a3gnn.evaluation.heuristics import item_neighbors, popularity, repetition
+from a3gnn.evaluation.heuristics import item_neighbors, label_propagation, popularity, repetition
 
 QUERIES, CANDIDATES = 13, 40
 
@@ -103,6 +103,23 @@ def test_heuristics_equal_plain_references(pairs: Any) -> None:
     norms = np.maximum(np.sqrt(ones.sum(axis=0)), 1)
     similar = ones @ (ones.T @ ones / norms / norms[:, None])
     assert np.allclose(item_neighbors(known, QUERIES, CANDIDATES)(queries, candidates), similar[rows])
+
+
+def test_label_propagation_equals_dense_products() -> None:
+    generator = np.random.default_rng(0)
+    adjacency = generator.random((30, 30)) < 0.1
+    adjacency[[3, 7]] = False  # nodes without in-neighbors
+    indptr = np.append(0, adjacency.sum(axis=1).cumsum())
+    indices = np.nonzero(adjacency)[1].astype(np.int32)
+    ids, known = np.array([3, 5, 8, 20], dtype=np.int32), generator.random((4, 2), dtype=np.float32)
+    degrees = np.maximum(adjacency.sum(axis=1), 1)
+    scaled = 0.9 * adjacency / np.sqrt(degrees) / np.sqrt(degrees)[:, None]
+    weights = sum(np.linalg.matrix_power(scaled, step) for step in range(51))[:, ids]
+    sums = weights.sum(axis=1, keepdims=True)
+    expected = np.where(sums > 0, weights @ known / np.where(sums > 0, sums, 1), known.mean(axis=0))
+    found = label_propagation(indptr, indices, known, ids)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert np.array_equal(found[7], known.mean(axis=0))
 
 
 def test_the_rank_of_constant_scores_is_the_middle() -> None:

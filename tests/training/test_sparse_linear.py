@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from a3gnn.features.tensors import csr
 from a3gnn.models.layers import sparse_linear as by_tile
 from a3gnn.models.layers.block import first_rows
 from a3gnn.models.layers.sparse_linear import _spare, by_column, sparse_linear
+from a3gnn.storage.csr_tensor import csr
 from a3gnn.threads import pool
 
 

@@ -12,11 +12,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from a3gnn.features.row_table import Aggregator, RowTable, aggregate, input_width, weigh
-from a3gnn.features.tensors import as_array, csr
+from a3gnn.features.tensors import as_array
 from a3gnn.kernels.sparse import multiply
 from a3gnn.kernels.sums import collect
 from a3gnn.models.layers.activation import Dropout, rectify_in_place, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
+from a3gnn.storage.csr_tensor import csr
 from a3gnn.threads import pool
 
 _NONE = np.empty(0, dtype=np.float32)

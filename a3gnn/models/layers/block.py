@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from a3gnn.errors import UsageError
-from a3gnn.features.tensors import csr
 from a3gnn.kernels.edges import by_source
 from a3gnn.kernels.sums import Csr
+from a3gnn.storage.csr_tensor import csr
 
 
 class WholeBlock(NamedTuple):

@@ -17,12 +17,12 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import softmax
 
-from a3gnn.features.tensors import csr
 from a3gnn.kernels.gat import NEGATIVE_SLOPE
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.attention import attention_of, dot_scores, head_sum, pair_scores
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
 from a3gnn.models.layers.layer import Layer, LayerShapes, linear
+from a3gnn.storage.csr_tensor import csr
 
 #: Cost of an edge's score, softmax and product per head, forward and backward, in the units of `LayerShapes`.
 #: Guess.

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.features.tensors import csr
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.schema import Schema
@@ -23,6 +22,7 @@ from a3gnn.pipeline.known_edges import known_edges, note_target_sizes
 from a3gnn.pipeline.pyg_edges import adjacencies, edge_index
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.typed import TypedSubgraph, by_type
+from a3gnn.storage.csr_tensor import csr
 from a3gnn.task import Takes
 
 
