@@ -21,6 +21,8 @@ from a3gnn.graphs.arrays import row_slots
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.links import Links
+from a3gnn.graphs.split import Split
+from a3gnn.graphs.target import Target
 from a3gnn.loader.seeds import InputNodes
 from a3gnn.notify import listener
 from a3gnn.option_names import option
@@ -32,6 +34,9 @@ from a3gnn.training.saved_model import SavedModel
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
+
+
+_NEEDS_LINKS = "{} needs links, so {} must be SOURCE,RELATION,TARGET"
 
 
 class BestLinks(NamedTuple):
@@ -90,11 +95,13 @@ def predict_links(
     top = whole_number("top", top, 1, "links of each source")
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
+    if saved is None and isinstance(dataset, str) and not Target.in_spec(Split.in_spec(dataset)[1])[0].is_relation:
+        raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
     graph = as_graph(dataset, target="" if saved is None or saved.types is None else saved.types.target)
     if saved is not None:
         check_types(saved, graph)
     if graph.links is None:
-        raise UsageError(f"{option('heuristic')} needs links, so {option('target')} must be SOURCE,RELATION,TARGET")
+        raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
     asked = torch.from_numpy(InputNodes.of(sources, graph.links.num_nodes[0], name="sources").nodes).long()
 
     def scores(guard: MemoryGuard) -> Score:

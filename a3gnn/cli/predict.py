@@ -71,6 +71,8 @@ def predict(
     from a3gnn.training.saved_model import SavedModel
 
     _check(out)
+    if (model is None) == (heuristic is None):
+        raise UsageError(f"give MODEL or --heuristic, got {'both' if heuristic else 'neither'}")
     with claimed_whole(out, progress(quiet)):
         _check(out)  # another process may have created the file meanwhile
         saved = None if model is None else SavedModel.read(model)

@@ -160,7 +160,8 @@ def _describe_early(history: History) -> str:
     required_s = None if figures is None else figures.seconds_to_accuracy
     if reference is None or required_s is None or required_s >= around_s:
         return ""
-    return f"one training takes {format_seconds(required_s)}: a tune pays only for many (recommend needs no trial)"
+    instead = "" if history.study.setting.task.is_own else " (recommend needs no trial)"
+    return f"one training takes {format_seconds(required_s)}: a tune pays only for many{instead}"
 
 
 def _describe_limit(history: History) -> str:
