@@ -66,6 +66,14 @@ def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     done = command("predict", tmp_path / "run", "--dataset", path, "--top", 3, "--out", tmp_path / "best.npy")
     assert done.returncode == 0, done.stderr
     assert np.load(tmp_path / "best.npy")["target"].shape == (USERS, 3)
+    asked = ("--dataset", path, "--target", LIKES, *words[:4])
+    done = command("recommend", *asked, "--store", folder / "profiles.sqlite")
+    assert done.returncode == 0, done.stderr
+    assert "measurements of" in done.stdout
+    store = tmp_path / "profiles.db"
+    done = command("profile", *asked, "--configs", 0, "--train-seconds", 1, "--store", store)
+    assert done.returncode == 0, done.stderr
+    assert "Measured now    1" in done.stdout
     done = command("report", folder, "--out", tmp_path / "report.html")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "report.html").read_text()
