@@ -52,6 +52,8 @@ class GraphCharacteristics:
         relations: Relations, each with fanouts of its own; 0 for a graph without types. Nodes, edges and degrees are
             those of all types and relations then, and `num_features` is the largest of a type.
         rows_per_node: Relations in which a node with in-neighbors has some, mean; 1 for a graph without types.
+        ends: Nodes of each type that predicted links join, the sources' first: one number if both ends have the same
+            type; empty if nodes are predicted. Train, validation and test seeds are links, then.
     """
 
     name: str
@@ -80,6 +82,7 @@ class GraphCharacteristics:
     label_spread: float | None = None
     relations: int = 0
     rows_per_node: float = 1.0
+    ends: tuple[int, ...] = ()
 
     def cached_mass(self, cache_bytes: np.ndarray | float, row_bytes: np.ndarray | float | None = None) -> np.ndarray:
         """Returns the share of the edges whose source is in a static cache of `cache_bytes`, float64, in [0, 1].
@@ -125,6 +128,8 @@ class GraphCharacteristics:
             del fields["target"], fields["label_spread"]
         if not self.relations:
             del fields["relations"], fields["rows_per_node"]
+        if not self.ends:
+            del fields["ends"]
         return fields
 
     @classmethod

@@ -76,8 +76,9 @@ class TrainConfig:
     bias_rate: float = knob(
         1.0, Real(1, "1 samples uniformly"), later=False,
         help="Weight of a cached neighbor against an uncached one, >= 1; 1 samples uniformly.",
-        search=(1.0, 2.0, 4.0, 8.0, 16.0), idle=where(cache_bytes=0, cache_policy=DYNAMIC_POLICIES),
-        learns=ALWAYS, show=Phrase(4, "prefers cached neighbors x{:g}"))
+        search=(1.0, 2.0, 4.0, 8.0, 16.0), at=at.only_where(at.samples, otherwise=(1.0,)),
+        idle=where(cache_bytes=0, cache_policy=DYNAMIC_POLICIES), learns=ALWAYS,
+        show=Phrase(4, "prefers cached neighbors x{:g}"))
     sampling_device: DeviceName = knob(
         "cpu", OneOf(DEVICES), "Where neighbors are sampled: cpu or cuda.", later=False,
         at=at.only_where(at.samples_on_a_device, otherwise=("cpu",)), idle=~where(trainers=1), learns=ALWAYS,
@@ -96,6 +97,7 @@ class TrainConfig:
         idle=_PREFETCHED, show=Phrase(1, " ({})", names=("no workers", "sample + gather", "sample")))
     feature_tier: FeatureTier = knob(
         "ram", OneOf(FEATURE_TIERS), "Where uncached features are kept: ram or disk.", later=False,
+        at=at.only_where(at.has_features, otherwise=("ram",)),
         show=Phrase(2, "features {}", names=("in RAM", "on disk")))
     cache_policy: CachePolicy = knob(
         "degree", OneOf(CACHE_POLICIES),

@@ -10,7 +10,7 @@ import numpy as np
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.knobs import NEVER, IdleAt, SearchValues, Values, where
 from a3gnn.setting import Setting
-from a3gnn.task import ATTENTION, Task
+from a3gnn.task import ATTENTION, EMBEDDING, Task
 
 #: Shares of the feature rows that the cache may hold, besides 0. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -46,12 +46,12 @@ def below_train_seeds(values: Values, setting: Setting) -> Values:
 
 def below_the_seeds_fanout(values: Values, setting: Setting) -> Values:
     """Returns None, for the task's fanout of the seeds' hop, and the fanouts below it."""
-    return _below(values, setting.task.fanouts[:1])
+    return _below(values, setting.task.fanouts[: samples(setting)])
 
 
 def below_the_deep_fanouts(values: Values, setting: Setting) -> Values:
     """Returns None, for the task's fanouts of the further hops, and those below the largest of them."""
-    return _below(values, setting.task.fanouts[1:])
+    return _below(values, setting.task.fanouts[1:] if samples(setting) else ())
 
 
 def _below(values: Values, fanouts: tuple[int, ...]) -> Values:
@@ -110,9 +110,14 @@ def with_the_processors(values: Values, setting: Setting) -> Values:
     return (1, devices + 1) if devices and not setting.task.is_own else (1,)
 
 
+def samples(setting: Setting) -> bool:
+    """Returns whether training samples neighbors: all models do, but an embedding alone reads none."""
+    return setting.task.model != EMBEDDING
+
+
 def samples_on_a_device(setting: Setting) -> bool:
     """Returns whether there is a GPU, and mini-batches need no values of edges, whose places it does not return."""
-    return setting.hardware.has_device and not setting.task.edge_values
+    return setting.hardware.has_device and not setting.task.edge_values and samples(setting)
 
 
 def has_no_types(setting: Setting) -> bool:
@@ -143,7 +148,10 @@ def has_cores_to_isolate(setting: Setting) -> bool:
 
 
 def gains_by_bfloat16(setting: Setting) -> bool:
-    """Returns whether the model can multiply dense rows in bfloat16, and the machine does so much faster."""
+    """Returns whether the model can multiply dense rows in bfloat16, and the machine does so much faster.
+
+    An embedding alone has no products.
+    """
     found = setting.hardware.profile
     speeds = found.gemm_flops_per_s, found.bf16_gemm_flops_per_s
     if setting.hardware.has_device:
@@ -151,9 +159,14 @@ def gains_by_bfloat16(setting: Setting) -> bool:
     gains = not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]
     own = setting.task.own
     multiplies = own is None or own.takes == "edge_index" or setting.hardware.has_device
-    return gains and multiplies  # on the CPU, torch has no bfloat16 products of CSR adjacencies
+    return gains and multiplies and samples(setting)  # on the CPU, torch has no bfloat16 products of CSR adjacencies
 
 
 def has_rows_to_halve(setting: Setting) -> bool:
     """Returns whether the graph's features are float32."""
     return setting.graph.value_bytes > 2
+
+
+def has_features(setting: Setting) -> bool:
+    """Returns whether there are features, which some tier has to hold."""
+    return setting.graph.feature_bytes > 0

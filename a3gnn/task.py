@@ -327,13 +327,14 @@ class Task:
         """Returns the model and its training in words: `GraphSAGE, 2 layers of 256, fanouts 25,10, Adam 0.003, ...`."""
         sized = not names_factory(self.model)
         width = f" of {self.hidden_channels}" if sized and self.num_layers > 1 else ""
+        layers = [f"{count(self.num_layers, 'layer')}{width}", f"fanouts {','.join(map(str, self.fanouts))}"]
+        has_layers = self.model != EMBEDDING
         parts = [
             MODEL_LABELS.get(self.model, self.model),
-            f"{count(self.num_layers, 'layer')}{width}",
-            f"fanouts {','.join(map(str, self.fanouts))}",
+            *(layers if has_layers else [f"width {self.hidden_channels}"]),
             f"Adam {self.learning_rate:g}",
         ]
-        if sized:
+        if sized and has_layers:
             parts.append(f"dropout {self.dropout:g}")
         parts += [f"{self.heads} heads"] if self.model in ATTENTION else []
         parts += [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
@@ -343,6 +344,8 @@ class Task:
         if self.lr_epochs is not None:
             parts.append(f"{self.lr_schedule} schedule of {count(self.lr_epochs, 'epoch')}")
         parts += ["balanced class weights"] if self.class_weights != "none" else []
+        parts += [self.decoder] if self.decoder != "dot" else []
+        parts += [self.negatives] if self.negatives != "binary:1" else []
         return ", ".join(parts)
 
     @property

@@ -13,13 +13,16 @@ from torch import Tensor
 
 from a3gnn.apply.predict import check_types, own_model
 from a3gnn.checks import checked_limit, whole_number
-from a3gnn.errors import UsageError
-from a3gnn.evaluation.link_evaluator import LinkEvaluator
-from a3gnn.evaluation.link_quality import LinkScores
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.evaluation.link_evaluator import LinkEvaluator, block_bytes
+from a3gnn.evaluation.link_quality import HEURISTICS, LinkScores, heuristic_scores
+from a3gnn.evaluation.ranking import Score
 from a3gnn.graphs.arrays import row_slots
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.links import Links
+from a3gnn.graphs.split import Split
+from a3gnn.graphs.target import Target
 from a3gnn.loader.seeds import InputNodes
 from a3gnn.notify import listener
 from a3gnn.option_names import option
@@ -32,8 +35,8 @@ from a3gnn.training.saved_model import SavedModel
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
-#: Most memory of a block of scores. Guess.
-_BLOCK_BYTES = 64 << 20
+
+_NEEDS_LINKS = "{} needs links, so {} must be SOURCE,RELATION,TARGET"
 
 
 class BestLinks(NamedTuple):
@@ -53,9 +56,10 @@ class BestLinks(NamedTuple):
 
 
 def predict_links(
-    model: str | Path | SavedModel,
+    model: str | Path | SavedModel | None,
     dataset: GraphLike,
     *,
+    heuristic: str | None = None,
     top: int = 10,
     sources: Any = None,
     host_memory_limit: str | int | None = None,
@@ -67,8 +71,10 @@ def predict_links(
     All links of the graph, those of validation and test included, are left out.
 
     Args:
-        model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`.
+        model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`; or None with a heuristic.
         dataset: As in `train`, with the nodes of the model's training.
+        heuristic: A score without a model, by all links of the graph: popularity or item-neighbors. The dataset names
+            the links then, such as "target:user,rates,movie:movies.npz".
         top: Links of each source and relation.
         sources: Ids of sources in any order, or a bool mask over them; None takes all.
         host_memory_limit: As in `predict`.
@@ -85,20 +91,48 @@ def predict_links(
     """
     notify = listener(notify)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
-    saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
-    if saved.target != "links" or saved.types is None:
-        raise UsageError(f"predict_links needs a model of links, got one of {saved.target}; a3gnn.predict takes it")
+    saved, name = _checked(model, heuristic)
     top = whole_number("top", top, 1, "links of each source")
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
-    graph = as_graph(dataset, target=saved.types.target)
-    check_types(saved, graph)
-    assert graph.links is not None, "the target is a relation"
+    if saved is None and isinstance(dataset, str) and not Target.in_spec(Split.in_spec(dataset)[1])[0].is_relation:
+        raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
+    graph = as_graph(dataset, target="" if saved is None or saved.types is None else saved.types.target)
+    if saved is not None:
+        check_types(saved, graph)
+    if graph.links is None:
+        raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
     asked = torch.from_numpy(InputNodes.of(sources, graph.links.num_nodes[0], name="sources").nodes).long()
-    return _best(saved, graph, asked, min(top, graph.links.num_nodes[1]), place, limit, notify)
+
+    def scores(guard: MemoryGuard) -> Score:
+        if saved is None:
+            assert graph.links is not None, "checked"
+            return heuristic_scores(name, graph.links, np.arange(graph.num_examples, dtype=np.int32))(True)
+        return _scores_of(saved, graph, place, limit, guard, notify)(True)
+
+    return _best(scores, graph, asked, min(top, graph.links.num_nodes[1]), limit)
 
 
-def save_links(path: Path, model: SavedModel, dataset: GraphLike, top: int, **options: Any) -> tuple[int, int]:
+def _checked(model: str | Path | SavedModel | None, heuristic: str | None) -> tuple[SavedModel | None, str]:
+    """Returns the model of links, or None and the name of the score in its place.
+
+    Raises:
+        UsageError: Both or neither are given, or they predict no links.
+    """
+    if (model is None) == (heuristic is None):
+        raise UsageError(f"predictions need a model or {option('heuristic')}, got {'both' if heuristic else 'neither'}")
+    if heuristic is not None:
+        known = [name.replace(" ", "-") for name in HEURISTICS]
+        if heuristic not in known:
+            raise unknown_name(option("heuristic"), heuristic, known)
+        return None, HEURISTICS[known.index(heuristic)]
+    saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
+    if saved.target != "links" or saved.types is None:
+        raise UsageError(f"predict_links needs a model of links, got one of {saved.target}; a3gnn.predict takes it")
+    return saved, ""
+
+
+def save_links(path: Path, model: SavedModel | None, dataset: GraphLike, top: int, **options: Any) -> tuple[int, int]:
     """Writes the result of `predict_links` to an .npy file, block by block, and returns its rows and links of a row.
 
     A row has the fields `relation` (a place among the predicted relations), `source`, and `target` and `score`, of
@@ -136,29 +170,31 @@ def _write_header(file: BinaryIO, kind: np.dtype[Any], rows: int) -> None:
     np.lib.format.write_array_header_1_0(file, fields)
 
 
-def _best(
+def _scores_of(
     saved: SavedModel,
     graph: Graph,
-    asked: Tensor,
-    top: int,
     device: torch.device,
     limit: int | None,
+    guard: MemoryGuard,
     notify: Callable[[str], None],
+) -> LinkScores:
+    """Returns the scores of a model of links."""
+    model = own_model(saved, graph, device, notify)
+    budget = evaluation_bytes(limit)
+    evaluator = LinkEvaluator(graph, saved.task, model, device=device, budget_bytes=budget, on_chunk=guard.check)
+    return evaluator.scores()
+
+
+def _best(
+    made: Callable[[MemoryGuard], Score], graph: Graph, asked: Tensor, top: int, limit: int | None
 ) -> Iterator[BestLinks]:
+    """Yields the best links of the sources `asked` by the scores that `made` makes, within the memory `limit`."""
     links, budget = graph.links, evaluation_bytes(limit)
     assert links is not None
     with MemoryGuard(limit) as guard:
-        evaluator = LinkEvaluator(
-            graph,
-            saved.task,
-            own_model(saved, graph, device, notify),
-            device=device,
-            budget_bytes=budget,
-            on_chunk=guard.check,
-        )
-        scores = evaluator.scores()
+        scores = made(guard)
         known, wide = _Known.of(links), links.num_candidates(True)
-        step = max(1, min(_BLOCK_BYTES, budget // 8) // (4 * wide))
+        step = max(1, block_bytes(budget) // (4 * wide))
         for kind, relation in enumerate(links.relations):
             for some in (asked[first : first + step] for first in range(0, len(asked), step)):
                 best = _top(scores, some + kind * links.num_nodes[0], known, wide, top)
@@ -167,9 +203,9 @@ def _best(
 
 
 @torch.no_grad()
-def _top(scores: LinkScores, queries: Tensor, known: _Known, wide: int, top: int) -> tuple[Tensor, Tensor]:
+def _top(scores: Score, queries: Tensor, known: _Known, wide: int, top: int) -> tuple[Tensor, Tensor]:
     """Returns the best candidates of each query that are not known, of `wide`, and their scores."""
-    block = scores(True)(queries, torch.arange(wide)).cpu().float()
+    block = scores(queries, torch.arange(wide)).to("cpu", torch.float32, copy=True)
     block[known.among(queries.numpy())] = float("-inf")
     found, places = block.topk(top, dim=1)
     return places.masked_fill(found == float("-inf"), -1), found

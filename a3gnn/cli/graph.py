@@ -142,9 +142,9 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ("features", f"{c.num_features:,} {storage}"),
         ("feature bytes", f"{format_size(c.feature_bytes)}, {c.row_bytes:.0f} B per row"),
         *((name, count(num_columns(values), "column")) for name, values in described.edge_values.items()),
-        (c.target, f"{c.num_classes}"),
+        *_predicted(described),
         ("train / val / test", f"{c.num_train:,} / {c.num_val:,} / {c.num_test:,}"),
-        ("label rate", f"{c.label_rate:.4f}"),
+        *([] if c.ends else [("label rate", f"{c.label_rate:.4f}")]),
         *([("homophily", f"{c.homophily:.3f}")] if c.homophily or not described.types else []),
         (
             "connectedness",
@@ -156,6 +156,19 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ),
         *(("note", note) for note in described.notes),
     ]
+
+
+def _predicted(described: Graph) -> list[tuple[str, str]]:
+    """Returns the rows about what is predicted: the classes, and with types the predicted type, or the links."""
+    types, links = described.types, described.links
+    if links is not None:
+        of = [count(links.num_nodes[place], kind) for place, kind in enumerate(dict.fromkeys(links.ends))]
+        return [
+            ("links", f"{described.num_examples:,} of {count(len(links.relations), 'relation')}"),
+            ("between", " and ".join(of)),
+        ]
+    kind = [] if types is None else [("predicted", count(types.num_targets, types.target))]
+    return [*kind, (described.target, f"{described.num_classes}")]
 
 
 def _typed_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:

@@ -114,7 +114,18 @@ def import_from_here() -> None:
 def split_options(command: F) -> F:
     """Adds --target, which becomes a part of the graph's spec, --split and --split-seed to a command."""
     shares = "Split labeled nodes, or links, at random, for example 0.6,0.2,0.2. Default: the graph's own split."
+    command = target_option(command)
     command = click.option(
+        "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."
+    )(command)
+    return click.option("--split", type=Parsed("train,val,test", split_shares), metavar="TRAIN,VAL,TEST", help=shares)(
+        command
+    )
+
+
+def target_option(command: F) -> F:
+    """Adds --target, which becomes a part of the graph's spec, to a command."""
+    return click.option(
         "--target",
         is_eager=True,
         expose_value=False,
@@ -123,12 +134,6 @@ def split_options(command: F) -> F:
         help="Node type to predict, or relation to predict links of, in a graph with node types. Default: the only "
         "type with labels.",
     )(command)
-    command = click.option(
-        "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."
-    )(command)
-    return click.option("--split", type=Parsed("train,val,test", split_shares), metavar="TRAIN,VAL,TEST", help=shares)(
-        command
-    )
 
 
 def added(*options: Callable[[F], F]) -> Callable[[F], F]:

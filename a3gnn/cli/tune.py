@@ -20,14 +20,13 @@ from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.errors import UsageError
 from a3gnn.option_names import again, option
 from a3gnn.profiling.executor_choice import ExecutorChoice
-from a3gnn.task import Task
 from a3gnn.units import short_duration
 
 if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
 
 #: Options of `a3gnn tune` that are not options of a study on a server.
-_OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task", "decoder", "negatives")
+_OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 
 
 @click.command(cls=Command)
@@ -166,8 +165,6 @@ def tune_on_server(
             "--split has no effect with --server, which does not split graphs; give a folder that a3gnn graph convert "
             f"GRAPH FOLDER --split {options['split']} made"
         )
-    if any(options[name] != getattr(Task(), name) for name in ("decoder", "negatives")):
-        raise UsageError("--decoder and --negatives are for links, which a3gnn tune does not take; leave them out")
     for name in ("store", "resume"):
         if options[name]:
             raise UsageError(

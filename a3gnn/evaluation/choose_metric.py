@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import ConfigError, GraphError, UsageError
+from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.evaluate import metric_of, tested, validated
 from a3gnn.evaluation.link_evaluator import check_link_metric, check_links, usual_metric
 from a3gnn.graphs.arrays import GraphArrays
@@ -28,9 +28,7 @@ from a3gnn.task import EMBEDDING, MODELS, SHIPPED, Task
 MOST_IN_ONE_CLASS = 0.6
 
 
-def with_metric(
-    task: Task, metric: str | None, graph: Graph, notify: Callable[[str], None], *, links: bool = False
-) -> Task:
+def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[str], None]) -> Task:
     """Returns the task with a metric defined on the graph's nodes, and a model for its types and values of edges.
 
     Args:
@@ -38,15 +36,11 @@ def with_metric(
         metric: A metric's name; "auto" chooses by the labels of `graph`; None keeps the task's metric.
         graph: The graph to train on.
         notify: Called with a line that explains an automatic choice.
-        links: Whether links can be predicted.
 
     Raises:
-        UsageError: Links are predicted, and can't be here.
         GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
         ConfigError: The task's loss doesn't fit the labels, or its model not the types.
     """
-    if graph.links is not None and not links:
-        raise UsageError("links are trained by a3gnn train alone; they can't be tuned or profiled yet")
     task = _for_types(task, graph)
     if metric == AUTO:
         metric, why = suiting(graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from a3gnn.errors import A3GNNError, ConfigError, GraphError
 from a3gnn.evaluation.evaluate import MOST_VALIDATED
 from a3gnn.evaluation.link_quality import LinkScores, heuristic_qualities, link_quality
-from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
+from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs, plans_of_ends
 from a3gnn.evaluation.tally import RANKING
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.links import Links
@@ -28,6 +29,9 @@ from a3gnn.task import Task
 
 #: Most memory of a block of scores, and its share of the memory of a pass. Guesses.
 _BLOCK_BYTES, _BLOCK_SHARE = 64 << 20, 8
+#: Links that are judged.
+Part = Literal["validation", "test"]
+PARTS: tuple[Part, ...] = get_args(Part)
 #: The metrics of links.
 LINK_METRICS: tuple[str, ...] = (*RANK_METRICS, *RANKING)
 
@@ -65,14 +69,7 @@ class LinkEvaluator:
     @cached_property
     def plans(self) -> dict[str, EvaluationPlan]:
         """How the rows of each end's nodes are computed, by type."""
-        types = self._graph.types
-        assert types is not None, "links have types"
-        found = {}
-        for kind in dict.fromkeys(self._links.ends):
-            first = types.schema.first_node(kind)
-            ids = np.arange(first, first + types.schema.counts[kind], dtype=np.int32)
-            found[kind] = EvaluationPlan.of(self._graph, self._task, ids, self._budget)
-        return found
+        return plans_of_ends(self._graph, self._task, self._budget)
 
     @property
     def text(self) -> str:
@@ -90,17 +87,15 @@ class LinkEvaluator:
 
     def validate(self) -> float:
         """Returns the quality on validation links, computed in evaluation mode."""
-        others = np.setdiff1d(self._graph.val_ids, self._validated)
-        return self._quality(self._validated, np.concatenate([self._graph.train_ids, others]))
+        return self._quality(*_judged("validation", self._graph, self._task))
 
     def test(self) -> float:
         """Returns the quality on all test links, computed in evaluation mode."""
-        return self._quality(self._graph.test_ids, self._before_test)
+        return self._quality(*_judged("test", self._graph, self._task))
 
     def heuristics(self) -> dict[str, float]:
         """Returns the qualities on test links of scores without a model, by name."""
-        given = self._links, self._graph.test_ids, self._before_test
-        return heuristic_qualities(self._task.metric, *given, seed=self._task.seed, block=self._block_bytes)
+        return heuristics_on("test", self._graph, self._task, self._budget)
 
     def scores(self) -> LinkScores:
         """Returns the model's scores of all links, with a row of each node in memory."""
@@ -115,18 +110,10 @@ class LinkEvaluator:
             module.train(was_training)
         return LinkScores(module.decoder, *rows)
 
-    @property
-    def _before_test(self) -> NDArray[np.int32]:
-        return np.concatenate([self._graph.train_ids, self._graph.val_ids])
-
-    @property
-    def _block_bytes(self) -> int:
-        return max(1 << 20, min(_BLOCK_BYTES, self._budget // _BLOCK_SHARE))
-
     def _quality(self, ids: NDArray[np.int32], known: NDArray[np.int32]) -> float:
         metric, scores, seed = self._task.metric, self.scores(), self._task.seed
         self._on_chunk()
-        return link_quality(metric, scores, self._links, ids, known, seed=seed, block=self._block_bytes)
+        return link_quality(metric, scores, self._links, ids, known, seed=seed, block=block_bytes(self._budget))
 
     def _encoded(self, kind: str, plan: EvaluationPlan) -> Tensor:
         """Returns the encoder's rows of all nodes of a type."""
@@ -152,6 +139,29 @@ class LinkEvaluator:
         if not bool(rows.isfinite().all()):
             raise A3GNNError(f"the model's rows of nodes must be finite, got NaN or infinite ones; {LESS_STEEP}")
         return rows
+
+
+def block_bytes(budget_bytes: int) -> int:
+    """Returns the memory of a block of scores in a pass that may take `budget_bytes`."""
+    return max(1 << 20, min(_BLOCK_BYTES, budget_bytes // _BLOCK_SHARE))
+
+
+def heuristics_on(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[str, float]:
+    """Returns the qualities of scores without a model, by name, on the links that validation or a test ranks.
+
+    The scores know the other links of train and validation.
+    """
+    assert graph.links is not None, "links are predicted"
+    judged = _judged(part, graph, task)
+    return heuristic_qualities(task.metric, graph.links, *judged, seed=task.seed, block=block_bytes(budget_bytes))
+
+
+def _judged(part: Part, graph: Graph, task: Task) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Returns the numbers of the links that are ranked, and of those that are no competitors."""
+    if part == "test":
+        return graph.test_ids, np.concatenate([graph.train_ids, graph.val_ids])
+    judged = validated_links(graph, task)
+    return judged, np.concatenate([graph.train_ids, np.setdiff1d(graph.val_ids, judged)])
 
 
 def validated_links(graph: Graph, task: Task) -> NDArray[np.int32]:

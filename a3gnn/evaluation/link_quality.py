@@ -23,6 +23,8 @@ from a3gnn.storage.compiled import readonly
 
 #: Returns the score of a direction, whose queries are heads if its argument is True.
 Scores = Callable[[bool], Score]
+#: Scores of links without a model, by name.
+HEURISTICS = ("popularity", "item neighbors")
 #: Most sums of pairs of edges that item neighbors may take: seconds. Guess.
 _MOST_SUMS = 2e9
 #: Scores of a block of whole queries; a query may have more. Guess: 64 MiB of float32.
@@ -111,20 +113,26 @@ def heuristic_qualities(
 
     The scores use the `known` pairs. Item neighbors are left out if they would take long.
     """
-
-    def popular(are_heads: bool) -> Score:
-        return popularity(links.queries(known, are_heads), links.num_candidates(are_heads))
-
-    def alike(are_heads: bool) -> Score:
-        return item_neighbors(
-            links.queries(known, are_heads), links.num_queries(are_heads), links.num_candidates(are_heads)
-        )
-
-    found: dict[str, Scores] = {"popularity": popular}
-    degrees = [np.bincount(links.queries(known, are_heads)[1]).astype(np.float64) for are_heads in links.directions]
-    if sum(float((one**2).sum()) for one in degrees) <= _MOST_SUMS:
-        found["item neighbors"] = alike
+    found = {name: heuristic_scores(name, links, known) for name in HEURISTICS if is_quick(name, links, known)}
     return {name: link_quality(metric, one, links, ids, known, seed=seed, block=block) for name, one in found.items()}
+
+
+def heuristic_scores(name: str, links: Links, known: NDArray[np.int32]) -> Scores:
+    """Returns the scores of a name in `HEURISTICS` by the `known` pairs, without a model."""
+
+    def score(are_heads: bool) -> Score:
+        queries, wide = links.queries(known, are_heads), links.num_candidates(are_heads)
+        if name == HEURISTICS[0]:
+            return popularity(queries, wide)
+        return item_neighbors(queries, links.num_queries(are_heads), wide)
+
+    return score
+
+
+def is_quick(name: str, links: Links, known: NDArray[np.int32]) -> bool:
+    """Returns whether scores without a model take seconds; item neighbors sum over pairs of a candidate's links."""
+    degrees = [np.bincount(links.queries(known, are_heads)[1]).astype(np.float64) for are_heads in links.directions]
+    return name == HEURISTICS[0] or sum(float((one**2).sum()) for one in degrees) <= _MOST_SUMS
 
 
 def _against_random(

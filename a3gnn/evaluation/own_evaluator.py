@@ -33,7 +33,10 @@ _SAMPLED_OF_ALL = 25
 
 
 class EvaluationPlans(NamedTuple):
-    """The plans for validation and test nodes. They may differ, because there may be many more test nodes."""
+    """The plans for validation and test nodes. They may differ, because there may be many more test nodes.
+
+    Links need the rows of all nodes of both ends, whichever are judged, so both plans are that of the larger end.
+    """
 
     validation: EvaluationPlan
     test: EvaluationPlan
@@ -50,6 +53,10 @@ class EvaluationPlans(NamedTuple):
         Raises:
             GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
         """
+        if graph.links is not None:
+            found = plans_of_ends(graph, task, budget_bytes).values()
+            both = max(found, key=lambda plan: (plan.kind == "sampled", plan.pass_bytes))
+            return cls(both, both)
         test = np.sort(tested(graph, task))
         return cls(*(EvaluationPlan.of(graph, task, ids, budget_bytes) for ids in (validated(graph, task), test)))
 
@@ -241,6 +248,18 @@ class EvaluationPlan:
         )
         cost = own.cost.moved(*_sampled_extent(graph, own, fanouts, len(ids)))
         return cls("sampled", fanouts, pieces, cost, min(most, whole), text)
+
+
+def plans_of_ends(graph: Graph, task: Task, budget_bytes: int) -> dict[str, EvaluationPlan]:
+    """Returns how the rows of all nodes of each end of links are computed, by type; see `EvaluationPlan.of`."""
+    assert graph.types is not None, "links have types"
+    assert graph.links is not None, "links are predicted"
+    found, schema = {}, graph.types.schema
+    for kind in dict.fromkeys(graph.links.ends):
+        first = schema.first_node(kind)
+        ids = np.arange(first, first + schema.counts[kind], dtype=np.int32)
+        found[kind] = EvaluationPlan.of(graph, task, ids, budget_bytes)
+    return found
 
 
 def _full_batches(

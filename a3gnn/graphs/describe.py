@@ -49,6 +49,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
         label_spread=label_spread(graph.labels, graph.train_ids),
         relations=len(graph.types.schema.relations) if graph.types else 0,
         rows_per_node=int(np.count_nonzero(np.diff(graph.types.rows))) / with_neighbors if graph.types else 1.0,
+        ends=graph.links.of_types if graph.links else (),
     )
 
 

@@ -265,7 +265,11 @@ class Graph(GraphArrays):
 
     @cached_property
     def _characteristics(self) -> GraphCharacteristics:
-        return self.known if self.known is not None else describe(self)
+        if self.known is None:
+            return describe(self)
+        if self.links is None or self.known.ends:
+            return self.known
+        return dataclasses.replace(self.known, ends=self.links.of_types)  # a folder of an older version
 
     @classmethod
     def _of_checked(cls, arrays: GraphArrays) -> Self:

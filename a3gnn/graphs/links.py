@@ -54,6 +54,11 @@ class Links:
         return self.relations[0].source, self.relations[0].target
 
     @property
+    def of_types(self) -> tuple[int, ...]:
+        """The nodes of each type that is an end, the sources' first."""
+        return self.num_nodes[: len(set(self.ends))]
+
+    @property
     def directions(self) -> tuple[bool, ...]:
         """Whether queries are heads, the sources, for each direction that is ranked."""
         return (True, False) if self.ends[0] == self.ends[1] else (True,)

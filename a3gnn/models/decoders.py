@@ -10,6 +10,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from a3gnn.task import DecoderName
 
@@ -17,6 +18,11 @@ from a3gnn.task import DecoderName
 _MOST_ENTRIES = 1 << 22
 #: Score of two equal rows in `RotatE` (Sun et al. 2019, table 13, WN18RR).
 _MARGIN = 6.0
+
+
+def taken(rows: Tensor, places: Tensor) -> Tensor:
+    """Returns `rows[places]`, whose gradients are summed in a fixed order; indexing sums them in any order."""
+    return functional.embedding(places, rows)
 
 
 class Decoder(nn.Module):
@@ -65,7 +71,7 @@ class DistMult(Decoder):
 
     def turned(self, rows: Tensor, relations: Tensor, *, are_heads: bool) -> Tensor:
         """Returns the products; both directions have the same."""
-        return rows * self.relation[relations]
+        return rows * taken(self.relation, relations)
 
 
 class RotatE(Decoder):
@@ -85,7 +91,7 @@ class RotatE(Decoder):
 
     def turned(self, rows: Tensor, relations: Tensor, *, are_heads: bool) -> Tensor:
         """Returns the rotated rows; tails are rotated back, which leaves distances unchanged."""
-        angle = self.angle[relations]
+        angle = taken(self.angle, relations)
         real, imaginary = rows.chunk(2, dim=1)
         cosine, sine = angle.cos(), angle.sin() if are_heads else -angle.sin()
         return torch.cat([real * cosine - imaginary * sine, real * sine + imaginary * cosine], dim=1)
@@ -119,14 +125,14 @@ class MLP(Decoder):
 
     def pairs(self, heads: Tensor, tails: Tensor, relations: Tensor) -> Tensor:
         """Returns the score of each pair."""
-        hidden = torch.relu(self.head(heads) + self.tail(tails) + self.relation[relations])
+        hidden = torch.relu(self.head(heads) + self.tail(tails) + taken(self.relation, relations))
         found: Tensor = self.out(hidden)[:, 0]
         return found
 
     def block(self, queries: Tensor, candidates: Tensor, relations: Tensor, *, are_heads: bool = True) -> Tensor:
         """Returns the score of each query with each candidate; its temporaries have at most 16 MiB, or a query's."""
         own, other = (self.head, self.tail) if are_heads else (self.tail, self.head)
-        rows, columns = own(queries) + self.relation[relations], other(candidates)
+        rows, columns = own(queries) + taken(self.relation, relations), other(candidates)
         step = max(1, _MOST_ENTRIES // max(1, columns.numel()))
         starts = range(0, len(rows), step)
         pieces = [self.out(torch.relu(rows[first : first + step, None] + columns))[:, :, 0] for first in starts]

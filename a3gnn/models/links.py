@@ -12,7 +12,7 @@ from torch.nn import functional
 from a3gnn.errors import ModelError
 from a3gnn.graphs.links import is_predicted
 from a3gnn.graphs.types import GraphTypes
-from a3gnn.models.decoders import make_decoder
+from a3gnn.models.decoders import make_decoder, taken
 from a3gnn.pipeline.pairs import LinkExamples, Rivals
 from a3gnn.task import Task
 
@@ -112,7 +112,7 @@ class LinkModel(nn.Module):
             tails: The rows of its nodes of the target type.
             examples: The pairs.
         """
-        own = self.decoder.pairs(heads[examples.heads], tails[examples.tails], examples.relations)
+        own = self.decoder.pairs(taken(heads, examples.heads), taken(tails, examples.tails), examples.relations)
         found = [self._against(one, own, heads, tails, examples) for one in examples.rivals]
         return torch.stack(found).mean()
 
@@ -122,11 +122,13 @@ class LinkModel(nn.Module):
         ends = (heads, examples.heads), (tails, examples.tails)
         (rows, places), (others, _) = ends if rivals.are_heads else ends[::-1]
         if rivals.known is not None:
-            scores = self.decoder.block(rows[places], others[rivals.nodes], relations, are_heads=rivals.are_heads)
+            scores = self.decoder.block(
+                taken(rows, places), taken(others, rivals.nodes), relations, are_heads=rivals.are_heads
+            )
             scores = scores.masked_fill(rivals.known, float("-inf"))
             return functional.cross_entropy(torch.cat([own[:, None], scores], dim=1), torch.zeros_like(places))
         amount = rivals.nodes.shape[1]
-        repeated = rows[places].repeat_interleave(amount, dim=0), others[rivals.nodes.reshape(-1)]
+        repeated = taken(rows, places).repeat_interleave(amount, dim=0), taken(others, rivals.nodes.reshape(-1))
         pair = repeated if rivals.are_heads else repeated[::-1]
         scores = self.decoder.pairs(*pair, relations.repeat_interleave(amount))
         labels = torch.cat([torch.ones_like(own), torch.zeros_like(scores)])

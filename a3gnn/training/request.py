@@ -89,7 +89,7 @@ class TrainRequest:
         if task is None and tuned is None and metric is None:
             metric = AUTO
         given = task or (tuned.setting.task if tuned else Task())
-        judged = with_metric(given if model is None else given.with_model(model), metric, graph, notify, links=True)
+        judged = with_metric(given if model is None else given.with_model(model), metric, graph, notify)
         chosen = config if tuned is None else tuned.config
         assert isinstance(chosen, TrainConfig)
         if graph.is_parted:

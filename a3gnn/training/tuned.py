@@ -85,6 +85,7 @@ class TunedConfig:
         no_gain: The configuration that the default was preferred to, because its gain was not measurable
             (`a3gnn.tuning.study.choice.NoGain`): its `config`, and its `against_default`. None if another configuration
             than the default was chosen.
+        heuristics: For links, the `validation` and `test` qualities of scores without a model, by name; None for nodes.
     """
 
     config: TrainConfig
@@ -109,6 +110,7 @@ class TunedConfig:
     against_default: Mapping[str, Any] | None = None
     left_out: tuple[str, ...] = ()
     no_gain: Mapping[str, Any] | None = None
+    heuristics: Mapping[str, Mapping[str, float]] | None = None
 
     @property
     def trained(self) -> Trained | None:
@@ -163,6 +165,7 @@ class TunedConfig:
             "against_default": None if self.against_default is None else dict(self.against_default),
             "left_out": list(self.left_out),
             "no_gain": None if self.no_gain is None else dict(self.no_gain),
+            **({} if self.heuristics is None else {"heuristics": {k: dict(v) for k, v in self.heuristics.items()}}),
         }
 
     @classmethod
@@ -198,6 +201,7 @@ class TunedConfig:
             against_default=fields.get("against_default"),
             left_out=tuple(fields.get("left_out", ())),
             no_gain=fields.get("no_gain"),
+            heuristics=fields.get("heuristics"),
         )
 
     def apply(self, model: nn.Module, optimizer: Optimizer, *, batches_per_epoch: int | None = None) -> LambdaLR:

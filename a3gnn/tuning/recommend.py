@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.as_graph import as_graph, spec_of
+from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
+from a3gnn.measurement import Measurement
 from a3gnn.metric import AUTO, checked_metric
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
@@ -24,6 +26,7 @@ from a3gnn.setting import Setting
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
+from a3gnn.training.examine import examined
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
 from a3gnn.tuning.beliefs.outlook import Outlook, unknowns
 from a3gnn.tuning.beliefs.recommendation import CorpusCount, Forecast, Recommendation
@@ -70,7 +73,8 @@ def recommend(
         host_memory_limit: Limit on host memory of a machine with a device.
         max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
             default configuration when that stops improving, or as far as a tune trains it.
-        task: Model, sizes and training options; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
+        task: Model, sizes and training options; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default. Your
+            own model, and models for node types and links, need measurements on this graph in `store`.
         metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which fits the metric to the
             labels (docs/reference/metrics.md). None means the task's metric, or auto without a task.
         fix: Knobs held at a value.
@@ -87,7 +91,8 @@ def recommend(
 
     Raises:
         InfeasibleError: Nothing is predicted to keep the limits; the message contains limits that would do.
-        UsageError: An option has a wrong value, or another run writes `out`. Nothing was written.
+        UsageError: An option has a wrong value, or another run writes `out`, or nothing was measured of a model that is
+            not built in. Nothing was written.
         StoreError: There is no store at `store`, or it can't be read.
         GraphError: The graph can't be used.
     """
@@ -104,11 +109,6 @@ def recommend(
         ranges=ranges,
         seed=seed,
     )
-    if request.task.is_own:
-        raise UsageError(
-            f"{option('model')} must be a built-in one, got {request.task.model}: nothing was measured of "
-            "your own from which it could be predicted; a3gnn tune takes it"
-        )
     if request.memory_limit == DEFAULT_PEAK:
         raise UsageError(
             f"{option('memory_limit')} must be a size, got 'baseline', which is the peak that the baseline takes as "
@@ -126,10 +126,7 @@ def recommend(
         graph = as_graph(dataset, shares)
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         if judged.is_own:
-            raise UsageError(
-                f"{option('dataset')} must be a graph without node types, got {graph.name}: nothing was measured of "
-                "such models from which they could be predicted; a3gnn tune takes it"
-            )
+            judged = _as_measured(judged, graph, stored, request.evaluation_bytes, notify)
         request = dataclasses.replace(request, task=judged)
         if out is not None:
             request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares))
@@ -141,6 +138,33 @@ def recommend(
         study = Study.of(request, setting)
         found = _recommendation(dataclasses.replace(study, corpus=(*shipped_measurements(), *stored)), notify)
         return found if out is None else _written(found, Path(out))
+
+
+def _as_measured(
+    task: Task, graph: Graph, stored: Sequence[Measurement], evaluation_bytes: int, notify: Callable[[str], None]
+) -> Task:
+    """Returns the task of a model that is not built in, such as one for node types or links, as `stored` describes it.
+
+    Raises:
+        UsageError: None of `stored` measured this model on this graph.
+    """
+    of_task = [
+        row
+        for row in stored
+        if row.metrics is not None
+        and row.setting.graph.fingerprint == graph.fingerprint
+        and dataclasses.replace(row.setting.task, own=None) == dataclasses.replace(task, own=None)
+    ]
+    if of_task:
+        described = examined(task, graph, evaluation_bytes, notify=notify)
+        for row in reversed(of_task):
+            if row.setting.task.is_same_model(described):
+                return row.setting.task
+    raise UsageError(
+        f"{option('model')} must be a built-in one, got {task.model}: nothing was measured of your own, or of models "
+        f"for node types and links, from which it could be predicted on {graph.name}; a3gnn tune takes it, and then "
+        f"{option('store', 'DIR/profiles.sqlite')} of that tune has measurements"
+    )
 
 
 def probed_machine(notify: Callable[[str], None]) -> Hardware:

@@ -161,6 +161,8 @@ def tune(
         graph = as_graph(dataset, shares)
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         folder = Path(out) if out is not None else stack.enter_context(claimed_next(graph.name, notify))
+        if graph.types is not None and executor is None:  # or they are compiled, within the budget, when it is examined
+            started += compile_ahead(KernelSet.of(graph.on_disk(), judged), notify)
         task = _examined(judged, graph, request, started, notify)
         task = repeating_as_before(task, folder) if resume else task
         request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares), task=task)

@@ -329,8 +329,8 @@ def test_validation_takes_whole_queries_and_the_same_ones_each_time(tmp_path: Pa
     assert np.array_equal(links.of_whole_queries(graph.val_ids, 60, seed=1), graph.val_ids)
 
 
-def test_links_are_not_tuned_yet(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="can't be tuned or profiled yet"):
+def test_links_are_not_recommended_without_measurements(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a3gnn tune takes it"):
         a3gnn.recommend(f"target:{LIKES}:{shop(tmp_path)}", notify=lambda line: None)
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from a3gnn.errors import GraphError, StoreError
+from a3gnn.graphs.target import Target
 from a3gnn.service.graphs.examiner import answer_order, limit_memory
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.units import format_size
@@ -60,7 +61,8 @@ def _named(order: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return _examined(order)
     except GraphError as error:
-        raise GraphError(str(error).replace(order["spec"], Path(order["spec"]).name)) from error
+        path = Target.in_spec(str(order["spec"]))[1]
+        raise GraphError(str(error).replace(path, Path(path).name)) from error
 
 
 def _examined(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def _examined(order: Mapping[str, Any]) -> dict[str, Any]:
     elif spec.startswith("synthetic:"):
         limit_memory(None)
     if spec.endswith(".npz"):
-        check_npz(Path(spec), order["max_bytes"], order["max_nodes"], order["max_edges"])
+        check_npz(Path(Target.in_spec(spec)[1]), order["max_bytes"], order["max_nodes"], order["max_edges"])
     graph = Graph.load(spec)
     for what, found in (("nodes", graph.num_nodes), ("edges", graph.num_edges)):
         check_bound(what, found, order[f"max_{what}"])

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.synthetic_recipe import Recipe
+from a3gnn.graphs.target import Target
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.graphs.examiner import Examiner
 from a3gnn.service.http.problems import ProblemDetails, Turns, conflict, not_found
@@ -274,6 +275,9 @@ def admitted(spec: str, settings: ServiceSettings) -> str:
             f"the server does not split graphs, got {spec!r}; make a folder with this split by a3gnn graph convert "
             "SPEC FOLDER --split TRAIN,VAL,TEST, and put it below the data root"
         )
+    target, of = Target.in_spec(spec)
+    if target.kind:
+        return target.spec(admitted(of, settings))
     if spec.startswith(_SYNTHETIC):
         _bounded(Recipe.parse(spec.removeprefix(_SYNTHETIC)), settings)
         return spec

@@ -154,11 +154,14 @@ def characteristics(graph: KnownGraph) -> list[tuple[str, str]]:
             f"{about['num_features']:,}, {kind}, {format_size(about['feature_bytes'])}"
             + (f", {about['feature_density']:.1%} filled" if about["sparse_features"] else ""),
         ),
-        (labels[1].capitalize(), f"{about['num_classes']:,}"),
+        ("Links between", f"nodes: {' and '.join(f'{count:,}' for count in about['ends'])}")
+        if about.get("ends")
+        else (labels[1].capitalize(), f"{about['num_classes']:,}"),
         (
             "Split",
             ", ".join(
-                f"{about[f'num_{part}']:,} {name} ({about[f'num_{part}'] / nodes:.0%})"
+                f"{about[f'num_{part}']:,} {name}"
+                + ("" if about.get("ends") else f" ({about[f'num_{part}'] / nodes:.0%})")
                 for part, name in (("train", "train"), ("val", "validation"), ("test", "test"))
             ),
         ),

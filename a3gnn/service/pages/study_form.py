@@ -15,7 +15,7 @@ from a3gnn.errors import GraphError, UsageError
 from a3gnn.metric import AUTO, METRIC_LABELS
 from a3gnn.service.pages.frame import for_people
 from a3gnn.service.studies.orders import Question, StudyOrder, named_faults
-from a3gnn.task import LOSSES, MODELS, NORMS, NUMBER_OPTIONS
+from a3gnn.task import DECODERS, LOSSES, MODELS, NORMS, NUMBER_OPTIONS, SHIPPED
 from a3gnn.tuning.study.study import ENGINES
 from a3gnn.units import parse_size
 
@@ -102,7 +102,7 @@ _LIMITS = (
     Field("host_memory_limit", "Host memory limit", "On a machine with a GPU. Empty sets no limit.", units=_SIZES),
 )
 _MODEL = (
-    Field("model", "Model", "Model to train.", _same(*MODELS)),
+    Field("model", "Model", "Model to train; the last two are for node types.", _same(*MODELS, *SHIPPED)),
     Field("hidden", "Hidden units", "Width of each hidden layer.", unit="units"),
     Field(
         "fanouts",
@@ -116,8 +116,10 @@ _MODEL = (
     Field("residual", "Residual connections", "", _same("no", "yes")),
 )
 _TRAINING = (
-    Field("metric", "Metric", "Judges validation and test nodes.", _METRICS),
+    Field("metric", "Metric", "Judges validation and test nodes, or links.", _METRICS),
     Field("loss", "Loss", "Of numeric labels.", _same(*LOSSES)),
+    Field("decoder", "Decoder", "Score of a link.", _same(*DECODERS)),
+    Field("negatives", "Negatives", "What links compete with: binary:N, softmax:N or softmax."),
     Field("class_weights", "Class weights", "Balanced: rare classes count more.", _same("none", "balanced")),
     Field("lr", "Learning rate", "Of Adam."),
     Field("weight_decay", "Weight decay", "L2 penalty of Adam."),

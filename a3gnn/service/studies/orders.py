@@ -164,6 +164,10 @@ class Question(_Order):
     lr_epochs: Count | None = None
     loss: Word = "mse"
     class_weights: Word = "none"
+    decoder: Annotated[
+        Word, Field(description="Score of a link, for a dataset target:SOURCE,RELATION,TARGET:PATH.")
+    ] = "dot"
+    negatives: Annotated[Word, Field(description="Loss of links: binary:N, softmax:N or softmax.")] = "binary:1"
     metric: Word = AUTO
 
     def task(self, settings: ServiceSettings) -> Task:
@@ -184,6 +188,7 @@ class Question(_Order):
             )
         fanouts = tuple(self.fanouts or ()) or (Task().fanouts if self.layers is None else usual_fanouts(self.layers))
         same = ("model", "norm", "residual", "lr_schedule", "lr_epochs", "seed", "class_weights", "loss")
+        same += ("decoder", "negatives")
         fields = NUMBER_OPTIONS | {name: name for name in same}
         return Task(fanouts=fanouts, **{field: getattr(self, name) for name, field in fields.items()})
 

@@ -232,6 +232,7 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         still_rising=tune.tuned.still_rising if tune.tuned else asked.still_rising,
         settling_budget_s=tune.tuned.settling_budget_s if tune.tuned else asked.settling_budget_s,
         expected_final=tune.tuned.expected_final if tune.tuned else None,
+        heuristics=tune.tuned.heuristics if tune.tuned else None,
         **judged,
     )
 

@@ -96,7 +96,7 @@ class TuneResult:
         """Returns the result as one JSON object."""
         tuned = self.tuned.to_dict()
         return {
-            **{name: tuned[name] for name in _TUNED},
+            **{name: tuned[name] for name in (*_TUNED, "heuristics") if name in tuned},
             "metric": self.tuned.setting.metric.to_dict(),
             "front": [row.to_dict() for row in self.front.rows if row.on_front],
             "search": {name: getattr(self.search, name) for name in SearchSummary.__dataclass_fields__},

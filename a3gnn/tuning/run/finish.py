@@ -52,6 +52,7 @@ def finish(history: History, choice: Choice, search: SearchSummary, runner: Runn
         against_default=choice.against.to_dict() if choice.against else None,
         left_out=choice.left_out,
         no_gain=choice.no_gain.to_dict() if choice.no_gain else None,
+        heuristics=history.study.heuristics or None,
     )
     if line := _two_clocks(history, choice):
         runner.notify(line)

@@ -98,8 +98,9 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     if history.objectives.priority.time and (line := _describe_early(history)):
         runner.notify(line)
     if reference is not None and reference.target <= unlearnt:
+        same = "popularity" if history.study.heuristics else "predicting the same for every node"
         runner.notify(
-            f"a target of {metric.show(reference.target)} needs no learning: predicting the same for every node has a "
+            f"a target of {metric.show(reference.target)} needs no learning: {same} has a "
             f"validation {metric.label} of {metric.show(unlearnt)}. Give a better {option('target_accuracy')}"
         )
     return history
@@ -159,7 +160,8 @@ def _describe_early(history: History) -> str:
     required_s = None if figures is None else figures.seconds_to_accuracy
     if reference is None or required_s is None or required_s >= around_s:
         return ""
-    return f"one training takes {format_seconds(required_s)}: a tune pays only for many (recommend needs no trial)"
+    instead = "" if history.study.setting.task.is_own else " (recommend needs no trial)"
+    return f"one training takes {format_seconds(required_s)}: a tune pays only for many{instead}"
 
 
 def _describe_limit(history: History) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.evaluation.evaluate import unlearnt
+from a3gnn.evaluation.link_evaluator import PARTS, heuristics_on
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.launch import QUICK
@@ -28,7 +30,7 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
 from a3gnn.tuning.tell.intro import intro, model_lines
-from a3gnn.units import count, format_duration
+from a3gnn.units import count, format_duration, format_seconds
 
 #: Shipped measurements that a tune learns from: all, or those of ten graphs, which fit in a fifth of the time.
 _SHIPPED = slice(150 if QUICK else None)
@@ -107,7 +109,7 @@ def open_study(
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         state = study_folder.TuneState.read(folder, done) if resume else study_folder.TuneState(started=now)
         corpus = (*shipped_measurements()[_SHIPPED], *_stored_before(profiles.rows(), state.started))
-        study = dataclasses.replace(study, corpus=corpus, unlearnt=unlearnt(graph, request.task))
+        study = _with_references(dataclasses.replace(study, corpus=corpus), graph, notify)
         budget = Budget(request.budget, started, state.elapsed_s)
         for trial in done:
             if trial.counts:
@@ -125,6 +127,19 @@ def open_study(
         if history.trials:
             notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(state.elapsed_s)}")
         yield OpenStudy(history, runner)
+
+
+def _with_references(study: Study, graph: Graph, notify: Callable[[str], None]) -> Study:
+    """Returns `study` with the qualities of predictions without a model: for links popularity is the same for all."""
+    request, begin = study.request, time.monotonic()
+    if graph.links is None:
+        return dataclasses.replace(study, unlearnt=unlearnt(graph, request.task))
+    validation, test = (heuristics_on(part, graph, request.task, request.evaluation_bytes) for part in PARTS)
+    found = {name: {"validation": validation[name], "test": test[name]} for name in validation}
+    metric = study.setting.metric
+    shown = ", ".join(f"{name} {metric.show(quality)}" for name, quality in validation.items())
+    notify(f"without a network, validation {metric.label}: {shown} (took {format_seconds(time.monotonic() - begin)})")
+    return dataclasses.replace(study, unlearnt=validation["popularity"], heuristics=found)
 
 
 def _stored_before(rows: Sequence[Measurement], started: str) -> Iterator[Measurement]:

@@ -218,7 +218,8 @@ class Study:
         plan: How trials are timed, and the limits that are known from the start. `a3gnn.tuning.run.plans` adds
             how far they train.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
-        unlearnt: The validation quality of a model that predicts the same for every node.
+        unlearnt: The validation quality of a model that predicts the same for every node, or ranks by popularity.
+        heuristics: For links, the validation and test qualities of scores without a model, by name.
     """
 
     request: TuneRequest
@@ -227,6 +228,7 @@ class Study:
     plan: TrialPlan
     corpus: tuple[Measurement, ...] = ()
     unlearnt: float = 0.0
+    heuristics: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, request: TuneRequest, setting: Setting) -> Self:

@@ -47,7 +47,8 @@ def place(setting: Setting, *, with_model: bool = True) -> Iterator[str]:
     edges = count(graph.num_edges, "edge") + (f" of {count(graph.relations, 'relation')}" if graph.relations else "")
     yield _line("graph", f"{graph.name}, {count(graph.num_nodes, 'node')}, {edges}")
     most = "up to " if graph.relations and graph.num_features else ""
-    yield _line("", f"{most}{count(graph.num_features, 'feature')}, {count(graph.num_train, 'train node')}")
+    seeds = count(graph.num_train, f"train {'link' if graph.target == 'links' else 'node'}")
+    yield _line("", f"{most}{count(graph.num_features, 'feature')}, {seeds}")
     if with_model:
         yield _line("model", task.describe())
     device = f"{hardware.device} with {format_size(hardware.device_memory_bytes)}" if hardware.has_device else "no GPU"

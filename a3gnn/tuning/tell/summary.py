@@ -88,7 +88,7 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
     baseline_test = own_test if is_baseline else None if against is None else _tested(tuned.default)
     test = _test(metric, baseline_test, None if is_baseline else own_test)
     ends = list(_ends(tuned, metric, other is not None))
-    table = [*_figures(tuned, front, baseline, other, compared), *(ends or test)]
+    table = [*_figures(tuned, front, baseline, other, compared), *(ends or test), *_heuristics(tuned, metric)]
     return Summary(
         headline=f"Tuned {MODEL_LABELS.get(task.model, task.model)} on {tuned.setting.graph.name}: "
         + _answer(tuned, front, against, lost, baseline, trials),
@@ -313,6 +313,36 @@ def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterat
     yield _line(f"test {metric.label}", texts, change)
 
 
+def _heuristics(tuned: TunedConfig, metric: Metric) -> Iterator[Line]:
+    """Yields the qualities of scores without a model, on test links if the choice was tested, else on validation."""
+    part = _judged(tuned)[0]
+    for name, found in (tuned.heuristics or {}).items():
+        yield _line(f"{part}, {name} alone", ("", metric.show(found[part])), "without a network")
+
+
+def _judged(tuned: TunedConfig) -> tuple[str, float | None]:
+    """Returns the links by which the choice is compared with scores without a model, and its quality on them."""
+    end = (tuned.final or {}).get("default" if tuned.no_gain is not None else "other")
+    for part in ("test", "validation"):
+        name = "test_accuracy" if part == "test" else "val_accuracy"
+        found = end[name] if end and end[name] is not None else getattr(tuned.measured, name, None)
+        if found is not None:
+            return part, found
+    return "validation", None
+
+
+def _as_good(tuned: TunedConfig, metric: Metric) -> Iterator[str]:
+    """Yields that a score without a model is at least as good as the choice, and how to use it."""
+    part, own = _judged(tuned)
+    good = {name: found[part] for name, found in (tuned.heuristics or {}).items() if own is None or found[part] >= own}
+    if good:
+        name = max(good, key=good.__getitem__)
+        yield (
+            f"{name} alone, without a network, has {part} {metric.label} {metric.show(good[name])}, at least as good "
+            f"as the choice; {program()} predict {option('heuristic', name.replace(' ', '-'))} takes it"
+        )
+
+
 def _tested(outcome: object) -> float | None:
     return outcome.test_accuracy if isinstance(outcome, Metrics) else None
 
@@ -346,6 +376,7 @@ def _others(front: Front, baseline: FrontRow | None, chosen: FrontRow | None) ->
 
 def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, against: Comparison | None) -> Iterator[str]:
     """Yields reasons to doubt the figures, with their remedies, the most important first."""
+    yield from _as_good(tuned, metric)
     more = f"{option('resume', True)} with a larger {option('budget')}"
     target, measured = tuned.target_accuracy, None if chosen is None else chosen.measured
     reached = None if measured is None or not measured.complete else measured.val_accuracy

@@ -69,7 +69,8 @@ def _changed(trial: Trial, history: History) -> str:
     config = trial.measurement.config
     if config != TrainConfig().canonical():
         return describe_config(config)
-    return f"batch {config.batch_size}, fanouts {','.join(map(str, history.study.setting.task.fanouts))}"
+    fanouts = ",".join(map(str, config.fanouts(history.study.setting.task)))
+    return f"batch {config.batch_size}{f', fanouts {fanouts}' if fanouts else ''}"
 
 
 def _speed(figures: Figures | None, history: History) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import DYNAMIC_POLICIES
-from a3gnn.task import Task
+from a3gnn.task import EMBEDDING, NegativeDraws, Task
 from a3gnn_surrogate.columns import Array, Columns, cached_share, fanouts, reads_table, stored_row_bytes
 
 # Fitted by hand: each is near the least error that `python -m benchmarks.analytic_model caches` at commit 10d4978
@@ -56,13 +56,13 @@ class BatchVolume:
     """Contents of a full mini-batch; every array is float64, shape (n_configs,).
 
     Attributes:
-        seeds: Number of seeds.
+        seeds: Number of seeds: nodes, or links.
         batches: Mini-batches per epoch; the last, smaller one counts as a fraction.
         steps: Mini-batches per epoch, whole.
-        nodes: Distinct nodes after each hop, seeds first: num_layers + 1 arrays.
-        edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays. If the input layer reads a table, the
-            last array is 0 and the last hop finds no nodes. With several trainers, nodes and edges are totals over all
-            shares.
+        nodes: Distinct nodes after each hop, first the seeds, or the ends of links and of their negatives: an array per
+            hop, and one more.
+        edges: Edges sampled at each hop, the seeds' hop first. If the input layer reads a table, the last array is 0
+            and the last hop finds no nodes. With several trainers, nodes and edges are totals over all shares.
         sampling_reads: Edges and nodes of the whole mini-batch, which is sampled once.
         hit_rate: Share of the input nodes that are cached.
         cached_mass: Share p of neighbor entries that are cached.
@@ -102,11 +102,14 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     kept = kept_edges(columns, graph)
     classes = _hotness_classes(columns, task, graph, kept)
     total = classes.nodes.per_class
-    seen = classes.nodes.scaled(np.minimum(seeds[:, None] / np.maximum(total.sum(axis=1, keepdims=True), 1.0), 1.0))
+    first = end_nodes(seeds, task, graph) if graph.ends else seeds
+    seen = classes.nodes.scaled(np.minimum(first[:, None] / np.maximum(total.sum(axis=1, keepdims=True), 1.0), 1.0))
     frontier = seen.per_class
-    nodes, edges = [seeds], []
+    nodes, edges = [first], []
     hops = fanouts(columns, task)
     hops[-1] = np.where(reads_table(columns), 0.0, hops[-1])
+    if task.model == EMBEDDING:  # without an encoder, nothing is sampled
+        hops = [np.zeros_like(one) for one in hops]
     for fanout in hops:
         # Each relation into a node has the fanout; those of a node are taken to be alike.
         fanout = fanout * graph.rows_per_node
@@ -117,7 +120,7 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
         seen = reached
         nodes.append(seen.per_class.sum(axis=1))
     near = _proximity_nodes(columns, nodes[-1] / np.maximum(total.sum(axis=1), 1.0), graph)
-    nodes[1:] = [np.maximum(near * found, seeds) for found in nodes[1:]]
+    nodes[1:] = [np.maximum(near * found, first) for found in nodes[1:]]
     seen = seen.scaled(near[:, None])
     static = seen.cached.sum(axis=1) / np.maximum(nodes[-1], 1.0)
     # A static cache holds rows of every part, a dynamic one fills up with rows of the current part.
@@ -126,6 +129,18 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     steps = parts * np.ceil(np.maximum(graph.num_train / parts, 1.0) / seeds)
     batches, reads = graph.num_train / seeds, np.sum(edges, axis=0) + nodes[-1]
     return BatchVolume(seeds, batches, steps, tuple(nodes), tuple(edges), reads, hit_rate, classes.mass[:, 0], kept)
+
+
+def end_nodes(pairs: Array, task: Task, graph: GraphCharacteristics) -> Array:
+    """Returns the distinct nodes of mini-batches of `pairs` links and of what they compete with, float64.
+
+    All are taken as drawn uniformly, though nodes of many links are ends more often.
+    """
+    draws = NegativeDraws.of(task.negatives)
+    rivals = draws.amount * (pairs if draws.loss == "binary" else np.ones_like(pairs))
+    drawn = [2 * (pairs + rivals)] if len(graph.ends) == 1 else [pairs, pairs + rivals]
+    found = [-count * np.expm1(-of_type / count) for of_type, count in zip(drawn, graph.ends, strict=True)]
+    return np.asarray(np.sum(found, axis=0))
 
 
 def _proximity_nodes(columns: Columns, covered: Array, graph: GraphCharacteristics) -> Array:
