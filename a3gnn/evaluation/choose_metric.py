@@ -38,7 +38,7 @@ def with_metric(
         metric: A metric's name; "auto" chooses by the labels of `graph`; None keeps the task's metric.
         graph: The graph to train on.
         notify: Called with a line that explains an automatic choice.
-        links: Whether links can be predicted.
+        links: Whether links and values of edges can be predicted.
 
     Raises:
         UsageError: Links are predicted, and can't be here.
@@ -53,7 +53,7 @@ def with_metric(
         notify(detail(why) if metric == "accuracy" else why)
     if metric is not None:
         task = dataclasses.replace(task, metric=cast(MetricName, metric))
-    if graph.links is not None:
+    if graph.target == "links":
         check_link_metric(task.metric)
         check_links(graph)
         check_loss(graph, task)
@@ -117,7 +117,23 @@ def _for_types(task: Task, graph: Graph) -> Task:
         task = task.with_model(SHIPPED[0])
     if task.model == SHIPPED[0]:
         _check_names(graph.types.schema)
+    if graph.links is not None and graph.links.valued:
+        return _for_values(task)
     return task
+
+
+def _for_values(task: Task) -> Task:
+    """Returns the task with the decoder of values of edges.
+
+    Raises:
+        ConfigError: It has another one, or negatives.
+    """
+    plain = Task()
+    if task.decoder not in (plain.decoder, "mlp"):
+        raise ConfigError(f"decoder must be mlp, or left out, to predict values of edges, got {task.decoder}")
+    if task.negatives != plain.negatives:
+        raise ConfigError(f"negatives must be left out to predict values of edges, got {task.negatives}")
+    return dataclasses.replace(task, decoder="mlp")
 
 
 def _check_names(schema: Schema) -> None:
@@ -142,13 +158,14 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
     macro-F1 otherwise. For several labels it is micro-F1, unless more than that share of the label values are equal.
     Then it is ROC AUC or macro-F1, by the same rule.
     """
-    if graph.links is not None:
+    if graph.links is not None and graph.target == "links":
         return usual_metric(graph.links)
     if graph.target == "values":
         return "mae", f"metric: {METRIC_LABELS['mae']}, because the labels are values"
     share = majority_share(graph)
     usual: MetricName = "accuracy" if graph.target == "classes" else "micro_f1"
-    what = "of the validation nodes are in one class" if usual == "accuracy" else "of the labels are equal, 0 or 1"
+    rows = "nodes" if graph.links is None else "edges"
+    what = f"of the validation {rows} are in one class" if usual == "accuracy" else "of the labels are equal, 0 or 1"
     if graph.num_classes < 2:
         return (
             usual,

@@ -15,8 +15,9 @@ from a3gnn.graphs.assemble import assemble, assemble_unlabeled, canonical, edge_
 from a3gnn.graphs.edges import EdgeList, Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, target_of
-from a3gnn.graphs.link_task import link_pairs
-from a3gnn.graphs.links import Links
+from a3gnn.graphs.link_split import mirrors_of
+from a3gnn.graphs.link_task import link_task
+from a3gnn.graphs.links import Links, is_predicted
 from a3gnn.graphs.load import as_named, converted_copy, load_arrays
 from a3gnn.graphs.pyg import REMEDIES, array_of, features_of, is_hetero
 from a3gnn.graphs.schema import Relation, Schema
@@ -170,29 +171,42 @@ def _link_graph(
     mirrored: bool,
     source: str | None,
 ) -> GraphArrays:
-    """Returns the graph of `data` whose links are predicted; the arguments are those of `typed_task`."""
-    shown, pairs, kinds, part, of_links = link_pairs(data, numbers, target, split)
-    lists, of_lists = _edge_lists(shown, numbers, mirrored)
-    features, of_features = _features(shown, numbers)
+    """Returns the graph of `data` whose links or edges are predicted; the arguments are those of `typed_task`."""
+    task = link_task(data, numbers, target, split)
+    lists, of_lists = _edge_lists(task.shown, numbers, mirrored)
+    features, of_features = _features(task.shown, numbers)
     schema = Schema.of(numbers, list(lists))
     edges = Edges.of_relations(schema, [lists[one] for one in schema.relations])
     indptr, indices = edges.distinct()
-    types = Types(schema, indptr, features, target.kind, Links.of(schema, target.kind, pairs, kinds))
-    train_ids, val_ids, test_ids = (np.flatnonzero(part == code).astype(np.int32) for code in range(3))
+    links = Links.of(schema, target.kind, task.pairs, task.kinds, _mirrors(schema, target, lists))
+    types = Types(schema, indptr, features, target.kind, links)
+    train_ids, val_ids, test_ids = (np.flatnonzero(task.part == code).astype(np.int32) for code in range(3))
     return GraphArrays(
         name=name,
         indptr=types.row_ends,
         indices=indices,
         features=DenseFeatures(np.empty((sum(numbers.values()), 0), dtype=np.float32)),
-        labels=np.zeros(len(part), dtype=np.int64),
+        labels=task.labels,
         train_ids=train_ids,
         val_ids=val_ids,
         test_ids=test_ids,
-        num_classes=0,
-        notes=(*of_lists, *of_features, *of_links, *edge_notes(len(edges.indices), 0, len(indices))),
+        num_classes=task.outputs,
+        notes=(*of_lists, *of_features, *task.notes, *edge_notes(len(edges.indices), 0, len(indices))),
         source=source,
         types=types,
     )
+
+
+def _mirrors(schema: Schema, target: Target, lists: dict[Relation, EdgeList]) -> list[tuple[int, int]]:
+    """Returns `Links.mirrors` of a graph with the edges `lists`."""
+    index = {tuple(one): np.stack([edges.sources, edges.targets]) for one, edges in lists.items()}
+    predicted = [one for one in schema.relations if is_predicted(one, target.kind)]
+    return [
+        (schema.relations.index(Relation(*other)), kind)
+        for kind, one in enumerate(predicted)
+        for other in mirrors_of(tuple(one), index)
+        if Relation(*other) not in predicted
+    ]
 
 
 def _source(spec: str, target: Target, split: Split | None) -> str | None:

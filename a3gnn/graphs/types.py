@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures, features_from
-from a3gnn.graphs.links import Links
+from a3gnn.graphs.links import Links, value_in
 from a3gnn.graphs.schema import Relation, Schema
 
 
@@ -22,7 +22,8 @@ class GraphTypes(NamedTuple):
         num_nodes: Nodes of each type. `x_dict` has the ids of the nodes of a type without features, int64, for an
             embedding of so many rows.
         metadata: PyG's: the node types, and the relations as (source type, name, target type).
-        target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`.
+        target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`, or
+            values of its edges, such as `user,rates,item=edge_weight`.
     """
 
     in_channels: dict[str, int]
@@ -42,13 +43,13 @@ class GraphTypes(NamedTuple):
 
     @property
     def has_links(self) -> bool:
-        """Whether links are predicted, not nodes."""
+        """Whether links or values of edges are predicted, not nodes."""
         return "," in self.target
 
     @property
     def predicted(self) -> tuple[str, ...]:
         """The types whose rows a model returns: the target, or both ends of links."""
-        return tuple(dict.fromkeys(self.target.split(",")[::2]))
+        return tuple(dict.fromkeys(value_in(self.target)[0].split(",")[::2]))
 
     @property
     def num_embedded(self) -> dict[str, int]:
@@ -70,8 +71,8 @@ class Types:
         schema: Types and relations.
         rows: Pointers of the rows of `Schema` into the graph's `indices`, int64, shape (num_rows + 1,).
         features: The features of each type; None for a type without any.
-        target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`.
-        links: The links that are predicted; None if nodes are.
+        target: As in `GraphTypes`.
+        links: The links that are predicted, or the edges whose values are; None if nodes are.
     """
 
     schema: Schema
@@ -132,6 +133,7 @@ class Types:
             "num_nodes": list(schema.num_nodes),
             "relations": [list(one) for one in schema.relations],
             "target": self.target,
+            **({} if self.links is None else {"mirrors": [list(one) for one in self.links.mirrors]}),
         }
 
     @classmethod
@@ -148,5 +150,6 @@ class Types:
             features.append(features_from(own) if own else None)
         links = None
         if "pairs" in arrays:
-            links = Links.of(schema, fields["target"], arrays["pairs"], arrays["pair_kinds"])
+            given = arrays["pairs"], arrays["pair_kinds"], fields.get("mirrors", ())
+            links = Links.of(schema, fields["target"], *given)
         return cls(schema, arrays["rows"], tuple(features), fields["target"], links)

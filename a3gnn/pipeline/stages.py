@@ -82,6 +82,8 @@ class Stages:
         else:
             assert isinstance(self.sampler, Sampler | CutSampler), "only the host samples by time"
             subgraph = self.sampler.sample(planned.seeds, epoch, planned.index, planned.until)
+        if self.pairs is not None and examples is not None:
+            subgraph = self.pairs.without(subgraph, examples)
         return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin, examples)
 
     def gather(self, sampled: SampledBatch) -> MiniBatch:

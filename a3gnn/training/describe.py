@@ -51,6 +51,7 @@ def described(task: Task, graph: Graph) -> Task:
         return task
     factory, imported = Factory.of(task.model), set(sys.modules)
     module = factory.build_for(task, graph.in_channels, graph.num_classes)
+    outputs = graph.num_classes if graph.links is None else 0  # rows of any width
     model = UserModel.of(factory.name, module, graph.target_type).on(graph.edge_values)
     edges = graph.placed_edges if model.edge_values else graph.edges
     sampler = Sampler(edges, task.fanouts, seed=task.seed)
@@ -58,11 +59,11 @@ def described(task: Task, graph: Graph) -> Task:
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"), model.edge_values)
     try:
         with torch.random.fork_rng(devices=[]):
-            cost = counted(model, inputs, extent, subgraph.num_seeds, graph.num_classes)
+            cost = counted(model, inputs, extent, subgraph.num_seeds, outputs)
             found = accelerated(model)
             if found and all(layer.reason is None and layer.layer in _SUMS for layer in found):
                 cost = by_kernels(cost)
-            aggregates = _table(model, inputs, subgraph.num_seeds, graph.num_classes)
+            aggregates = _table(model, inputs, subgraph.num_seeds, outputs)
     except ModelError:
         raise
     except Exception as error:

@@ -39,7 +39,7 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import NegativeDraws, Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
-from a3gnn.training.link_learner import LinkLearner
+from a3gnn.training.link_learner import EdgeLearner, LinkLearner
 from a3gnn.training.own_learner import Own
 from a3gnn.training.step import EpochWork, Step, step_of
 
@@ -256,7 +256,7 @@ class Trainer:
 
     @property
     def heuristics(self) -> dict[str, float]:
-        """The qualities on test links of scores without a model, by name; none if nodes are predicted."""
+        """The qualities on test links or edges of scores without a model, by name; none if nodes are predicted."""
         return self._learner.heuristics() if isinstance(self._learner, LinkLearner) else {}
 
     @property
@@ -287,14 +287,14 @@ class Trainer:
             return None
         if self._member is not None:
             raise UsageError("links are trained by one process, got several; leave out ranks")
-        draws = NegativeDraws.of(task.negatives)
+        draws = None if graph.links.valued else NegativeDraws.of(task.negatives)
         return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, task.seed)
 
     def _learner_of(self) -> Learner:
-        given, on_chunk = (self.graph, self.config, self.task), self._options.on_chunk
+        given, on_chunk, links = (self.graph, self.config, self.task), self._options.on_chunk, self.graph.links
         if self.task.is_own:
             evaluation_bytes = self._options.evaluation_bytes
-            kind = Own if self.graph.links is None else LinkLearner
+            kind = Own if links is None else EdgeLearner if links.valued else LinkLearner
             return kind(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
         ranks, scratch = None if self._member is None else self._member.ranks, self._scratch
         return BuiltIn(*given, device=self._device, scratch=scratch, on_chunk=on_chunk, ranks=ranks)

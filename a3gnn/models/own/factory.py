@@ -125,14 +125,15 @@ class Factory:
     def build_for(self, task: Task, in_channels: int | GraphTypes, out_channels: int) -> nn.Module:
         """Returns a new module for `task`, as `build` does.
 
-        To predict links, the module is the encoder of a `LinkModel`, with `task.hidden_channels` outputs.
+        To predict links or values of edges, the module is the encoder of a `LinkModel`, with `task.hidden_channels`
+        outputs; `out_channels` are those of a pair.
         """
         if not isinstance(in_channels, GraphTypes) or not in_channels.has_links:
             return self.build(in_channels, out_channels, task.seed, **task.factory_options)
         encoder = self.build(in_channels, task.hidden_channels, task.seed, **task.factory_options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(task.seed, "decoder"))
-            return LinkModel(encoder, in_channels, task)
+            return LinkModel(encoder, in_channels, task, out_channels)
 
     def _attribute(self) -> Any:
         module, _, path = self.name.partition(":")
