@@ -81,8 +81,11 @@ def predict(
     saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
-    if saved.target == "links":
-        raise UsageError("this model predicts links; a3gnn.predict_links returns the best ones of each source")
+    if saved.types is not None and saved.types.has_links:
+        instead = "predict_links returns the best ones of each source"
+        if saved.target != "links":
+            instead = "predict_edges returns those of edges"
+        raise UsageError(f"this model predicts {saved.predicts}; a3gnn.{instead}")
     graph = as_unlabeled(dataset, "" if saved.types is None else saved.types.target)
     for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
         notify(note)
@@ -105,7 +108,7 @@ def predict(
             done += len(some)
         guard.check()
     remedy = "train the model again with a smaller learning_rate, or give features of the same size as in its training"
-    found = checked_outputs(ids, _probabilities(found, saved.target), remedy, finite=True)
+    found = checked_outputs(ids, probabilities(found, saved.target), remedy, finite=True)
     found = found[:, 0] if saved.target == "values" else found
     return found if np.array_equal(ids, asked) else found[torch.from_numpy(places)]
 
@@ -189,7 +192,8 @@ def _with_weights(model: M, saved: SavedModel, device: torch.device) -> M:
     return model.to(device).eval()
 
 
-def _probabilities(outputs: Tensor, target: Target) -> Tensor:
+def probabilities(outputs: Tensor, target: Target) -> Tensor:
+    """Returns the outputs of a model as they are shown: probabilities of classes or labels, or values."""
     match target:
         case "classes":
             return torch.softmax(outputs, dim=1)

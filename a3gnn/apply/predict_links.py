@@ -1,24 +1,27 @@
-"""`predict_links`: the best links of each source by a trained model, block by block."""
+"""`predict_links` and `predict_edges`: the best links, or values of edges, by a trained model, block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.apply.predict import check_types, own_model
+from a3gnn.apply.predict import check_types, own_model, probabilities
 from a3gnn.checks import checked_limit, whole_number
 from a3gnn.errors import UsageError
-from a3gnn.evaluation.link_evaluator import LinkEvaluator
+from a3gnn.evaluation.link_evaluator import EdgeEvaluator, LinkEvaluator
 from a3gnn.evaluation.link_quality import LinkScores
 from a3gnn.graphs.arrays import row_slots
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import is_labeled
 from a3gnn.graphs.links import Links
 from a3gnn.loader.seeds import InputNodes
 from a3gnn.notify import listener
@@ -32,8 +35,23 @@ from a3gnn.training.saved_model import SavedModel
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
+E = TypeVar("E", bound=LinkEvaluator)
 #: Most memory of a block of scores. Guess.
 _BLOCK_BYTES = 64 << 20
+
+
+class EdgeValues(NamedTuple):
+    """Predicted values of some edges.
+
+    Attributes:
+        sources: Ids within their type, int64, shape (n,).
+        targets: Ids within their type, int64, shape (n,).
+        values: float32, shape (n,), or probabilities of the classes or labels, shape (n, num_outputs).
+    """
+
+    sources: Tensor
+    targets: Tensor
+    values: Tensor
 
 
 class BestLinks(NamedTuple):
@@ -83,19 +101,77 @@ def predict_links(
         MemoryLimitError: The memory limit was passed.
         A3GNNError: A row of a node is not finite.
     """
-    notify = listener(notify)
-    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
-    saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
-    if saved.target != "links" or saved.types is None:
-        raise UsageError(f"predict_links needs a model of links, got one of {saved.target}; a3gnn.predict takes it")
-    top = whole_number("top", top, 1, "links of each source")
-    place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
-    compile_ahead(KernelSet(), notify)
-    graph = as_graph(dataset, target=saved.types.target)
-    check_types(saved, graph)
-    assert graph.links is not None, "the target is a relation"
-    asked = torch.from_numpy(InputNodes.of(sources, graph.links.num_nodes[0], name="sources").nodes).long()
-    return _best(saved, graph, asked, min(top, graph.links.num_nodes[1]), place, limit, notify)
+    notify, top = listener(notify), whole_number("top", top, 1, "links of each source")
+    opened = _Opened.of(model, dataset, host_memory_limit, device, notify, valued=False)
+    links = opened.links
+    asked = torch.from_numpy(InputNodes.of(sources, links.num_nodes[0], name="sources").nodes).long()
+    return _best(opened, asked, min(top, links.num_nodes[1]))
+
+
+def predict_edges(
+    model: str | Path | SavedModel,
+    dataset: GraphLike,
+    *,
+    edges: Any = None,
+    host_memory_limit: str | int | None = None,
+    device: str | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> Iterator[EdgeValues]:
+    """Returns the predicted values of edges, some edges at a time, in order.
+
+    Args:
+        model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`.
+        dataset: As in `train`, with the nodes of the model's training.
+        edges: Sources and targets as ids within their types, integers, shape (2, n); they need not be in the graph.
+            None takes the relation's edges without a value: -1 or NaN.
+        host_memory_limit: As in `predict`.
+        device: cpu or cuda; by default cuda if it is available.
+        notify: Called with messages; by default they are printed, in a script to stderr.
+
+    Raises:
+        UsageError: An argument is invalid, the model predicts something else, or all edges have a value.
+        ConfigError: The model.pt is missing, broken, or does not name its model.
+        GraphError: The graph can't be read, or has other types, relations or nodes than the model's training.
+        ModelError: Your own model can't be imported or built, or the weights don't fit the model.
+        MemoryLimitError: The memory limit was passed.
+        A3GNNError: A row of a node is not finite.
+    """
+    opened = _Opened.of(model, dataset, host_memory_limit, device, listener(notify), valued=True)
+    if edges is None:
+        pairs = opened.links.pairs[:, ~is_labeled(opened.graph.labels)]
+        if not pairs.shape[1]:
+            raise UsageError(
+                f"each edge of {opened.graph.name} has a value, so there is nothing to predict; {option('edges')} "
+                "names pairs"
+            )
+    else:
+        pairs = _checked_edges(edges, opened.links)
+    return _values(opened, pairs)
+
+
+def save_edges(path: Path, model: SavedModel, dataset: GraphLike, edges: Any, **options: Any) -> tuple[int, ...]:
+    """Writes the result of `predict_edges` to an .npy file, block by block, and returns its rows and columns.
+
+    A row has the fields `source` and `target`, and `value`, or `probability` of shape (num_outputs,).
+
+    Args:
+        path: The file.
+        model: A trained model.
+        dataset: As in `predict_edges`.
+        edges: As in `predict_edges`.
+        options: Further arguments of `predict_edges`.
+    """
+
+    def tables() -> Iterator[NDArray[Any]]:
+        for some in predict_edges(model, dataset, edges=edges, **options):
+            name = "value" if some.values.ndim == 1 else "probability"
+            kind = [("source", "i8"), ("target", "i8"), (name, "f4", some.values.shape[1:])]
+            table = np.empty(len(some.sources), dtype=kind)
+            table["source"], table["target"], table[name] = some.sources, some.targets, some.values
+            yield table
+
+    rows, kind = _write(path, tables())
+    return rows, *kind[2].shape
 
 
 def save_links(path: Path, model: SavedModel, dataset: GraphLike, top: int, **options: Any) -> tuple[int, int]:
@@ -111,23 +187,35 @@ def save_links(path: Path, model: SavedModel, dataset: GraphLike, top: int, **op
         top: As in `predict_links`.
         options: Further arguments of `predict_links`.
     """
-    found, rows, table = predict_links(model, dataset, top=top, **options), 0, None
     places: dict[tuple[str, str, str], int] = {}
-    with path.open("wb") as file:
-        for some in found:
+
+    def tables() -> Iterator[NDArray[Any]]:
+        for some in predict_links(model, dataset, top=top, **options):
             links = some.targets.shape[1]
             kind = [("relation", "i4"), ("source", "i8"), ("target", "i8", (links,)), ("score", "f4", (links,))]
             table = np.empty(len(some.sources), dtype=kind)
             table["relation"] = places.setdefault(some.relation, len(places))
             table["source"], table["target"], table["score"] = some.sources, some.targets, some.scores
-            if not rows:
-                _write_header(file, table.dtype, rows)
+            yield table
+
+    rows, kind = _write(path, tables())
+    return rows, kind["target"].shape[0]
+
+
+def _write(path: Path, tables: Iterable[NDArray[Any]]) -> tuple[int, np.dtype[Any]]:
+    """Writes `tables` of one dtype, at least one, below each other to an .npy file; returns its rows and the dtype."""
+    rows, kind = 0, None
+    with path.open("wb") as file:
+        for table in tables:
+            if kind is None:
+                kind = table.dtype
+                _write_header(file, kind, 0)
             file.write(table.tobytes())
             rows += len(table)
-        assert table is not None, "there is a source"
+        assert kind is not None, "there is a table"
         file.seek(0)
-        _write_header(file, table.dtype, rows)
-    return rows, table["target"].shape[1]
+        _write_header(file, kind, rows)
+    return rows, kind
 
 
 def _write_header(file: BinaryIO, kind: np.dtype[Any], rows: int) -> None:
@@ -136,34 +224,110 @@ def _write_header(file: BinaryIO, kind: np.dtype[Any], rows: int) -> None:
     np.lib.format.write_array_header_1_0(file, fields)
 
 
-def _best(
-    saved: SavedModel,
-    graph: Graph,
-    asked: Tensor,
-    top: int,
-    device: torch.device,
-    limit: int | None,
-    notify: Callable[[str], None],
-) -> Iterator[BestLinks]:
-    links, budget = graph.links, evaluation_bytes(limit)
-    assert links is not None
-    with MemoryGuard(limit) as guard:
-        evaluator = LinkEvaluator(
-            graph,
-            saved.task,
-            own_model(saved, graph, device, notify),
-            device=device,
-            budget_bytes=budget,
-            on_chunk=guard.check,
-        )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Opened:
+    """A trained model of links or of values of edges, and a graph with its types.
+
+    Attributes:
+        saved: The model.
+        graph: The graph.
+        device: Where the model is computed.
+        limit: Memory limit in bytes; None for no limit.
+        notify: Called with messages.
+    """
+
+    saved: SavedModel
+    graph: Graph
+    device: torch.device
+    limit: int | None
+    notify: Callable[[str], None]
+
+    @classmethod
+    def of(
+        cls,
+        model: str | Path | SavedModel,
+        dataset: GraphLike,
+        limit: str | int | None,
+        device: str | None,
+        notify: Callable[[str], None],
+        *,
+        valued: bool,
+    ) -> Self:
+        """Returns both after checking that they fit; `valued` is whether values of edges are predicted."""
+        bytes_ = checked_limit(option("host_memory_limit"), limit)
+        saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
+        if saved.types is None or not saved.types.has_links or valued == (saved.target == "links"):
+            called, what = ("predict_edges", "values of edges") if valued else ("predict_links", "links")
+            raise UsageError(
+                f"{called} needs a model of {what}, got one of {saved.predicts}; a3gnn.predict takes nodes"
+            )
+        place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+        compile_ahead(KernelSet(), notify)
+        graph = as_graph(dataset, target=saved.types.target)
+        check_types(saved, graph)
+        return cls(saved, graph, place, bytes_, notify)
+
+    @property
+    def links(self) -> Links:
+        """The graph's links or edges."""
+        assert self.graph.links is not None, "the target is a relation"
+        return self.graph.links
+
+    @contextmanager
+    def evaluator(self, kind: type[E]) -> Iterator[E]:
+        """Returns a `kind` of evaluator of the model; the memory limit holds within this context."""
+        with MemoryGuard(self.limit) as guard:
+            yield kind(
+                self.graph,
+                self.saved.task,
+                own_model(self.saved, self.graph, self.device, self.notify),
+                device=self.device,
+                budget_bytes=evaluation_bytes(self.limit),
+                on_chunk=guard.check,
+            )
+            guard.check()
+
+
+def _best(opened: _Opened, asked: Tensor, top: int) -> Iterator[BestLinks]:
+    links = opened.links
+    with opened.evaluator(LinkEvaluator) as evaluator:
         scores = evaluator.scores()
         known, wide = _Known.of(links), links.num_candidates(True)
-        step = max(1, min(_BLOCK_BYTES, budget // 8) // (4 * wide))
+        step = max(1, min(_BLOCK_BYTES, evaluation_bytes(opened.limit) // 8) // (4 * wide))
         for kind, relation in enumerate(links.relations):
             for some in (asked[first : first + step] for first in range(0, len(asked), step)):
                 best = _top(scores, some + kind * links.num_nodes[0], known, wide, top)
                 yield BestLinks((relation.source, relation.name, relation.target), some, *best)
-                guard.check()
+                evaluator.on_chunk()
+
+
+def _values(opened: _Opened, pairs: NDArray[np.integer]) -> Iterator[EdgeValues]:
+    with opened.evaluator(EdgeEvaluator) as evaluator:
+        for some, outputs in evaluator.values(pairs):
+            sources, targets = torch.from_numpy(pairs[:, some].astype(np.int64))
+            found = probabilities(outputs.cpu(), opened.saved.target)
+            yield EdgeValues(sources, targets, found[:, 0] if opened.saved.target == "values" else found)
+
+
+def _checked_edges(edges: Any, links: Links) -> NDArray[np.integer]:
+    """Returns `edges` as an array.
+
+    Raises:
+        UsageError: They are no pairs of nodes.
+    """
+    pairs = np.asarray(edges.detach().cpu() if isinstance(edges, Tensor) else edges)
+    if pairs.ndim != 2 or len(pairs) != 2 or pairs.dtype.kind not in "iu" or not pairs.shape[1]:
+        raise UsageError(
+            f"{option('edges')} must be integers of shape (2, n), sources and targets, got {pairs.dtype} of shape "
+            f"{pairs.shape}; edges.T turns rows of pairs into it"
+        )
+    for ids, size, kind in zip(pairs, links.num_nodes, links.ends, strict=True):
+        if ids.min() < 0 or ids.max() >= size:
+            raise UsageError(
+                f"{option('edges')} must have ids of {kind} in [0, {size}), got {ids.min()} to {ids.max()}; ids count "
+                "within the type"
+            )
+    return pairs
 
 
 @torch.no_grad()

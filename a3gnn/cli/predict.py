@@ -20,6 +20,8 @@ _WHAT = {
     "values": "predicted values",
     "links": "the best new links",
 }
+#: What a model of values of edges predicts (`SavedModel.predicts`).
+_EDGES = "values of edges"
 
 
 @click.command(cls=Command)
@@ -35,23 +37,37 @@ _WHAT = {
 )
 @click.option("--host-memory-limit", type=SIZE_LIMIT, help="Memory limit; the command stops beyond it.")
 @click.option("--top", type=click.IntRange(1), help="Links of each source, with a model of links. Default: 10.")
+@click.option(
+    "--edges",
+    type=click.Path(path_type=Path),
+    metavar="PAIRS.npy",
+    help="Pairs of shape (2, n), with a model of values of edges. Default: edges without a value.",
+)
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def predict(
-    model: Path, dataset: str, out: Path, host_memory_limit: int | None, top: int | None, quiet: bool, as_json: bool
+    model: Path,
+    dataset: str,
+    out: Path,
+    host_memory_limit: int | None,
+    top: int | None,
+    edges: Path | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Predict every node, or the best links, of a graph with MODEL, the folder of a training or its model.pt.
+    """Predict every node, the best links, or edges of a graph with MODEL, the folder of a training or its model.pt.
 
     FILE.npy gets a float32 array with one row per node: the probability of each class, the probability of each label
     (several labels per node), or the value (a regression). Predictions use all in-neighbors, without sampling.
 
     With a model of links, it gets a table with a row per source and relation: `relation`, `source`, and the `target`
-    and `score` of its best new links. Sources are computed and written some at a time.
+    and `score` of its best new links. With a model of values of edges, a row has `source`, `target`, and `value`, or
+    the `probability` of each class. Rows are computed and written some at a time.
     """
     import numpy as np
 
     from a3gnn.apply.predict import predict as run
-    from a3gnn.apply.predict_links import save_links
+    from a3gnn.apply.predict_links import save_edges, save_links
     from a3gnn.storage.atomic import replacing
     from a3gnn.storage.claim import claimed_whole
     from a3gnn.training.saved_model import SavedModel
@@ -63,11 +79,15 @@ def predict(
         if saved.task.is_own:
             import_from_here()
         if saved.target != "links" and top is not None:
-            raise UsageError(f"--top needs a model of links, got one of {saved.target}; leave it out")
+            raise UsageError(f"--top needs a model of links, got one of {saved.predicts}; leave it out")
+        if saved.predicts != _EDGES and edges is not None:
+            raise UsageError(f"--edges needs a model of {_EDGES}, got one of {saved.predicts}; leave it out")
         given: dict[str, Any] = {"host_memory_limit": host_memory_limit, "notify": progress(quiet)}
         with replacing(out) as draft:
             if saved.target == "links":
-                shape = save_links(draft, saved, dataset, top or 10, **given)
+                shape: tuple[int, ...] = save_links(draft, saved, dataset, top or 10, **given)
+            elif saved.predicts == _EDGES:
+                shape = save_edges(draft, saved, dataset, None if edges is None else _pairs(edges), **given)
             else:
                 found = run(saved, dataset, **given).numpy()
                 np.save(draft, found)
@@ -76,7 +96,18 @@ def predict(
         click.echo(json.dumps({"file": str(out), "target": saved.target, "shape": list(shape)}))
     else:
         size = " x ".join(f"{length:,}" for length in shape)
-        show(f"Saved {_WHAT[saved.target]} to {out} ({'float32, ' * (saved.target != 'links')}{size})")
+        of, kind = (" of edges", "") if saved.predicts == _EDGES else ("", "float32, " * (saved.target != "links"))
+        show(f"Saved {_WHAT[saved.target]}{of} to {out} ({kind}{size})")
+
+
+def _pairs(path: Path) -> Any:
+    """Returns the array in the .npy file at `path`."""
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--edges must be an .npy file of pairs, but {path} can't be read: {error}") from error
 
 
 def _check(out: Path) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
 
 #: Options of `a3gnn tune` that are not options of a study on a server.
-_OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task", "decoder", "negatives")
+_OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task", "decoder", "negatives", "own_links")
 
 
 @click.command(cls=Command)
@@ -166,8 +166,10 @@ def tune_on_server(
             "--split has no effect with --server, which does not split graphs; give a folder that a3gnn graph convert "
             f"GRAPH FOLDER --split {options['split']} made"
         )
-    if any(options[name] != getattr(Task(), name) for name in ("decoder", "negatives")):
-        raise UsageError("--decoder and --negatives are for links, which a3gnn tune does not take; leave them out")
+    if any(options[name] != getattr(Task(), name) for name in ("decoder", "negatives", "own_links")):
+        raise UsageError(
+            "--decoder, --negatives and --own-links are for links, which a3gnn tune does not take; leave them out"
+        )
     for name in ("store", "resume"):
         if options[name]:
             raise UsageError(

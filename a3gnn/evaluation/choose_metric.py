@@ -123,7 +123,7 @@ def _for_types(task: Task, graph: Graph) -> Task:
 
 
 def _for_values(task: Task) -> Task:
-    """Returns the task with the decoder of values of edges.
+    """Returns the task with the decoder of values of edges, whose own edges are hidden.
 
     Raises:
         ConfigError: It has another one, or negatives.
@@ -133,7 +133,7 @@ def _for_values(task: Task) -> Task:
         raise ConfigError(f"decoder must be mlp, or left out, to predict values of edges, got {task.decoder}")
     if task.negatives != plain.negatives:
         raise ConfigError(f"negatives must be left out to predict values of edges, got {task.negatives}")
-    return dataclasses.replace(task, decoder="mlp")
+    return dataclasses.replace(task, decoder="mlp", own_links="hidden")
 
 
 def _check_names(schema: Schema) -> None:

@@ -99,6 +99,10 @@ class PlannedEvaluator:
         self._graph, self._task, self._model = graph, task, model
         self._device, self._budget, self._on_chunk = device, budget_bytes, on_chunk
 
+    def on_chunk(self) -> None:
+        """Calls the argument `on_chunk`."""
+        self._on_chunk()
+
     def plan_of(self, ids: NDArray[np.int32]) -> EvaluationPlan:
         """Returns how the nodes `ids`, ascending, are evaluated."""
         return EvaluationPlan.of(self._graph, self._task, ids, self._budget)

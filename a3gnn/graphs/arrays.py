@@ -74,7 +74,7 @@ class GraphArrays:
 
     @property
     def links(self) -> Links | None:
-        """The links or edges that are predicted: labels and ids of the split are theirs. None if nodes are predicted."""
+        """The links or edges that are predicted: labels and ids of the split are theirs. None if nodes are."""
         return None if self.types is None else self.types.links
 
     @property

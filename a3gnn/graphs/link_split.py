@@ -84,7 +84,9 @@ def with_hidden(data: HeteroData, parts: Mapping[tuple[str, str, str], _Ids]) ->
     return made
 
 
-def mirrors_of(relation: tuple[str, str, str], index: Mapping[tuple[str, str, str], _Ids]) -> list[tuple[str, str, str]]:
+def mirrors_of(
+    relation: tuple[str, str, str], index: Mapping[tuple[str, str, str], _Ids]
+) -> list[tuple[str, str, str]]:
     """Returns the relations that mirror `relation`, as in `link_split`.
 
     Args:

@@ -105,9 +105,7 @@ def _values(data: HeteroData, relations: list[_Key], name: str) -> NDArray[Any]:
     known = [one for one in store if one not in ("edge_index", "edge_split") and store.is_edge_attr(one)]
     if name not in known:
         have = f"must be one of {', '.join(known)}" if known else "needs values of edges, but there are none"
-        raise UsageError(
-            f"the values in {option('target')} {have} for {called}, got {name}{nearest(name, known)}"
-        )
+        raise UsageError(f"the values in {option('target')} {have} for {called}, got {name}{nearest(name, known)}")
     if not hasattr(store[name], "detach"):
         raise GraphError(f"{name} of {called} must be a tensor, got {type(store[name]).__name__}")
     values = array_of(name, store[name].detach().cpu())
@@ -163,9 +161,7 @@ def _by_file(data: HeteroData, relations: list[_Key], values: NDArray[Any] | Non
     return LinkTask(with_hidden(data, parts), pairs, kinds, every, (), np.zeros(len(every), dtype=np.int64))
 
 
-def _at_random(
-    data: HeteroData, relations: list[_Key], split: Split | None, values: NDArray[Any] | None
-) -> LinkTask:
+def _at_random(data: HeteroData, relations: list[_Key], split: Split | None, values: NDArray[Any] | None) -> LinkTask:
     if len(relations) > 1:
         raise UsageError(
             f"{option('target')} must name one relation to be split at random, or relations with edge_split, got "

@@ -123,7 +123,7 @@ class MLP(Decoder):
         return self.outputs(heads, tails, relations)[:, 0]
 
     def outputs(self, heads: Tensor, tails: Tensor, relations: Tensor) -> Tensor:
-        """Returns the outputs for each pair, float32, shape (num_pairs, outputs); the arguments are those of `pairs`."""
+        """Returns the outputs for each pair, float32, shape (num_pairs, outputs); arguments as in `pairs`."""
         hidden = torch.relu(self.head(heads) + self.tail(tails) + self.relation[relations])
         found: Tensor = self.out(hidden)
         return found

@@ -96,14 +96,22 @@ class PairSeeds:
         train_ids: The pairs of training; no rival of a single pair is one of them.
         draws: Rivals of each pair; None if values of pairs are predicted, which have none.
         seed: Keys the random numbers.
+        hides: Whether `without` takes pairs out of message passing.
     """
 
     def __init__(
-        self, links: Links, schema: Schema, train_ids: NDArray[np.int32], draws: NegativeDraws | None, seed: int
+        self,
+        links: Links,
+        schema: Schema,
+        train_ids: NDArray[np.int32],
+        draws: NegativeDraws | None,
+        seed: int,
+        *,
+        hides: bool = False,
     ) -> None:
         self._links = links
         self._schema, self._first = schema, links.first_nodes(schema)
-        self._removed = _removed(links, schema)
+        self._hidden_in = _shown_in(links, schema) if hides else None
         self._positions = PositionMaps(int(schema.layout[0, -1]))
         self._directions = []
         if draws is not None:
@@ -131,13 +139,18 @@ class PairSeeds:
         return dataclasses.replace(batch, seeds=seeds), LinkExamples(ids, heads, tails, relations, tuple(rivals))
 
     def without(self, subgraph: Subgraph, examples: LinkExamples) -> Subgraph:
-        """Returns `subgraph` without the edges of its own pairs and their reverses; its nodes stay.
+        """Returns `subgraph`, if pairs are hidden without the edges of its own ones and their reverses; its nodes stay."""
+        if self._hidden_in is None:
+            return subgraph
+        return self._hiding(subgraph, examples, self._hidden_in)
 
-        Otherwise message passing shows in training what evaluation and prediction lack: the pair to be predicted.
+    def _hiding(self, subgraph: Subgraph, examples: LinkExamples, hidden_in: NDArray[np.bool_]) -> Subgraph:
+        """Returns `subgraph` without its own pairs.
 
         Args:
             subgraph: Sampled for the seeds of `planned`.
             examples: Its pairs.
+            hidden_in: The result of `_shown_in`.
         """
         ends = self._links.pairs[:, examples.ids].astype(np.int64) + np.array(self._first)[:, None]
         size = int(self._schema.layout[0, -1])
@@ -145,7 +158,7 @@ class PairSeeds:
         order = np.argsort(keys, kind="stable")
         if rows is None:
             rows = self._schema.row_table(subgraph.n_id[: subgraph.hop_sizes[-2]])
-        pairs = keys[order], self._links.kinds[examples.ids][order], size, self._removed
+        pairs = keys[order], self._links.kinds[examples.ids][order], size, hidden_in
         kept = not_own(subgraph.n_id[: subgraph.num_seeds], subgraph.indptr, subgraph.indices, rows, *pairs)
         if kept.all():
             return subgraph
@@ -206,7 +219,7 @@ class PairSeeds:
         return _Direction(are_heads, draws, known, sizes[1])
 
 
-def _removed(links: Links, schema: Schema) -> NDArray[np.bool_]:
+def _shown_in(links: Links, schema: Schema) -> NDArray[np.bool_]:
     """Returns which relations show pairs, bool, shape (num_relations, num_predicted, 2): as they are, and reversed."""
     found = np.zeros((len(schema.relations), len(links.relations), 2), dtype=np.bool_)
     own = [(schema.relations.index(one), kind) for kind, one in enumerate(links.relations)]
@@ -225,7 +238,7 @@ def not_own(
     keys: NDArray[np.int64],
     kinds: NDArray[np.int32],
     size: int,
-    removed: NDArray[np.bool_],
+    hidden_in: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
     """Returns which edges of a sampled neighborhood are none of a mini-batch's pairs, bool, shape (num_edges,).
 
@@ -237,14 +250,14 @@ def not_own(
         keys: The pairs as `head * size + tail`, ids through all types, ascending.
         kinds: Their relations.
         size: Above all ids.
-        removed: Which relations show pairs (`_removed`).
+        hidden_in: Which relations show pairs (`_shown_in`).
     """
     kept = np.ones(len(indices), dtype=np.bool_)
     for row in range(rows.shape[1]):
         target, relation = rows[0, row], rows[1, row]
         if target >= len(seeds):
             break  # rows are in the order of their nodes
-        if not removed[relation].any():
+        if not hidden_in[relation].any():
             continue
         for e in range(indptr[row], indptr[row + 1]):
             if indices[e] >= len(seeds):
@@ -254,7 +267,7 @@ def not_own(
                 key = ends[flip] * size + ends[1 - flip]
                 at = np.searchsorted(keys, key)
                 while at < len(keys) and keys[at] == key:
-                    kept[e] &= not removed[relation, kinds[at], flip]
+                    kept[e] &= not hidden_in[relation, kinds[at], flip]
                     at += 1
     return kept
 

@@ -288,7 +288,8 @@ class Trainer:
         if self._member is not None:
             raise UsageError("links are trained by one process, got several; leave out ranks")
         draws = None if graph.links.valued else NegativeDraws.of(task.negatives)
-        return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, task.seed)
+        hides = task.own_links == "hidden"
+        return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, task.seed, hides=hides)
 
     def _learner_of(self) -> Learner:
         given, on_chunk, links = (self.graph, self.config, self.task), self._options.on_chunk, self.graph.links
