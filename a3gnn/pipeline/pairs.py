@@ -139,7 +139,7 @@ class PairSeeds:
         return dataclasses.replace(batch, seeds=seeds), LinkExamples(ids, heads, tails, relations, tuple(rivals))
 
     def without(self, subgraph: Subgraph, examples: LinkExamples) -> Subgraph:
-        """Returns `subgraph`, if pairs are hidden without the edges of its own ones and their reverses; its nodes stay."""
+        """Returns `subgraph` without its own pairs and their reverses, if pairs are hidden; its nodes stay."""
         if self._hidden_in is None:
             return subgraph
         return self._hiding(subgraph, examples, self._hidden_in)
