@@ -164,6 +164,7 @@ class OwnModel:
         pass_bytes: Largest bytes of an evaluation pass in trials; 0 if no trials were planned.
         native: Convolutions that run a3gnn's kernels (`a3gnn.accelerate`).
         edge_values: Values of edges that `forward` gets by name: edge_attr, edge_weight, both or none.
+        edge_dim: Columns of edge_attr that it gets; with types, of the relation with the most; 0 without.
 
     Raises:
         ConfigError: A name is not among its choices.
@@ -179,6 +180,7 @@ class OwnModel:
     pass_bytes: int = 0
     native: int = 0
     edge_values: tuple[str, ...] = ()
+    edge_dim: int = 0
 
     def __post_init__(self) -> None:
         OneOf(get_args(Takes)).check("takes", self.takes)
@@ -430,7 +432,7 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types, without the later ones (`later_defaults`) at their defaults."""
         fields = dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
-        for name in ("native", "edge_values") if self.own is not None else ():  # added later, too
+        for name in ("native", "edge_values", "edge_dim") if self.own is not None else ():  # added later, too
             if not fields["own"][name]:
                 del fields["own"][name]
         later = self.later_defaults()

@@ -21,7 +21,7 @@ from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
 from a3gnn.models.loss import check_loss
 from a3gnn.notify import detail
 from a3gnn.option_names import option
-from a3gnn.task import EMBEDDING, MODELS, SHIPPED, Task
+from a3gnn.task import EMBEDDING, MODELS, SHIPPED, Task, names_factory
 
 #: Share of the largest class of the validation nodes above which accuracy is uninformative: always predicting that
 #: class is right more often than most trained models. Guess: two classes at 60 and 40 percent.
@@ -91,7 +91,7 @@ def with_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) ->
 
 def notify_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) -> None:
     """Calls `notify` with a line on the values of edges that the model reads, and on those that it does not."""
-    name = "forward" if task.is_own else task.model
+    name = "forward" if names_factory(task.model) else task.model
     if task.edge_values:
         notify(f"{name} takes {' and '.join(task.edge_values)} of the graph's edges")
     if left := [one for one in graph.edge_values if one not in task.edge_values]:

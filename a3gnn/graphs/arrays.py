@@ -47,6 +47,7 @@ class GraphArrays:
         types: Node types, relations and the features of each type; None for a graph without types. With types,
             `features` has no columns, nodes count through all types, and `indices` ascend in each row of `Types`.
         edge_attr: Attributes of edges, aligned with `indices`, float32, shape (num_edges, columns); None without any.
+            With types, `Types.edge_columns` has the columns of each relation.
         edge_weight: Weights of edges, float32, shape (num_edges,); None without any.
     """
 

@@ -74,13 +74,15 @@ class LinkModel(nn.Module):
         self.decoder = MLP(width, 1, outputs) if outputs else make_decoder(task.decoder, width, num_relations)
         self.updates_rows = not task.weight_decay
 
-    def forward(self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor]) -> dict[str, Tensor]:
-        """Returns the encoder's rows of both ends, by type.
+    def forward(
+        self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor], **values: dict[Any, Tensor]
+    ) -> dict[str, Tensor]:
+        """Returns the encoder's rows of both ends, by type; `values` of edges are passed to it by name.
 
         Raises:
             ModelError: It returns something else.
         """
-        found = self.encoder(x_dict, edge_index_dict)
+        found = self.encoder(x_dict, edge_index_dict, **values)
         if not isinstance(found, Mapping) or any(kind not in found for kind in self.ends):
             got = f"a dict of {', '.join(found)}" if isinstance(found, Mapping) else type(found).__name__
             raise ModelError(f"forward must return a dict with the rows of {' and '.join(self.ends)}, got {got}")

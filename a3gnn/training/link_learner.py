@@ -12,6 +12,7 @@ from a3gnn.evaluation.link_evaluator import EdgeEvaluator, LinkEvaluator
 from a3gnn.models.links import LinkModel
 from a3gnn.models.loss import Loss, loss_of
 from a3gnn.models.own.inputs import Inputs
+from a3gnn.models.own.user_model import called
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.training.own_learner import Own
@@ -38,7 +39,7 @@ class LinkLearner(Own):
 
     def _outputs(self, inputs: Inputs, batch: MiniBatch) -> Any:
         """Returns the encoder's rows by type."""
-        return self._own.module(*inputs)
+        return called(self._own.module, *inputs)
 
     def _loss_of(self, outputs: Any, batch: MiniBatch) -> Tensor:
         """Returns the mean loss of the pairs."""

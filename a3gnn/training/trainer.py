@@ -131,7 +131,7 @@ class Trainer:
             joined = JoinedStep(learner.model, member.peers, self.memory, options.should_stop)
         self._pipeline = self._open_pipeline(
             PipelineOptions(
-                edges=None if graph.types is None else graph.edges,
+                edges=None if graph.types is None else graph.placed_edges if learner.edge_values else graph.edges,
                 features=None if graph.types is None else graph.types.features,
                 pairs=self._pairs(),
                 seed=task.seed,
