@@ -118,10 +118,10 @@ def split_options(command: F) -> F:
         "--target",
         is_eager=True,
         expose_value=False,
-        metavar="TYPE|SRC,REL,DST",
+        metavar="TYPE|SRC,REL,DST[=NAME]",
         callback=lambda context, _, value: context.meta.update({TARGET: value or ""}),
         help="Node type to predict, or relation to predict links of, in a graph with node types. Default: the only "
-        "type with labels.",
+        "type with labels. With =NAME, the values NAME of its edges.",
     )(command)
     command = click.option(
         "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."
