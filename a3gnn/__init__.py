@@ -14,7 +14,7 @@ from a3gnn.version import __version__ as __version__
 if TYPE_CHECKING:
     from a3gnn.acceleration.accelerate import accelerate
     from a3gnn.apply.predict import predict
-    from a3gnn.apply.predict_links import predict_links
+    from a3gnn.apply.predict_links import predict_edges, predict_links
     from a3gnn.apply.train import train
     from a3gnn.config import TrainConfig
     from a3gnn.evaluation.ranking import rank_pairs
@@ -45,6 +45,7 @@ __all__ = [
     "link_split",
     "pick",
     "predict",
+    "predict_edges",
     "predict_links",
     "rank_pairs",
     "recommend",
@@ -67,6 +68,7 @@ _MODULE_OF = {
     "link_split": "a3gnn.graphs.link_split",
     "pick": "a3gnn.tuning.outcome.pick",
     "predict": "a3gnn.apply.predict",
+    "predict_edges": "a3gnn.apply.predict_links",
     "predict_links": "a3gnn.apply.predict_links",
     "rank_pairs": "a3gnn.evaluation.ranking",
     "recommend": "a3gnn.tuning.recommend",

@@ -1,7 +1,7 @@
-"""`Metric`: how a model is judged on validation and test nodes.
+"""`Metric`: how a model is judged on validation and test nodes, links or edges.
 
 Code computes, stores and compares one float, the quality, of which larger is better. For most metrics the quality is
-the metric itself, a share in [0, 1]. For an error E it is 1 - E / S, where S is the error of predicting the train
+the metric itself, a share in [0, 1]. For an error E it is 1 - E / S, where S is the MAE of predicting the train
 nodes' median for every node (`GraphCharacteristics.label_spread`): 1 means no error, 0 an error of S, and negative
 values are worse. Differences of quality thus mean the same in any unit of the labels. Constants that are shares of 1,
 such as the accuracy that may be lost, apply to errors too. Users see the error itself.
@@ -21,7 +21,7 @@ from typing import Any, Literal, Self, get_args
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.option_names import option
 
-LabelMetricName = Literal["accuracy", "macro_f1", "micro_f1", "roc_auc", "average_precision", "mae"]
+LabelMetricName = Literal["accuracy", "macro_f1", "micro_f1", "roc_auc", "average_precision", "mae", "rmse", "r2"]
 RankMetricName = Literal["mrr", "hits@10", "recall@20", "ndcg@20", "map@20"]
 MetricName = LabelMetricName | RankMetricName
 #: The metrics of links by their rank among all candidates (`a3gnn.evaluation.ranking.Ranks`).
@@ -42,14 +42,16 @@ METRIC_LABELS: dict[MetricName, str] = {
     "roc_auc": "ROC AUC",
     "average_precision": "average precision",
     "mae": "MAE",
+    "rmse": "RMSE",
+    "r2": "R2",
     "mrr": "MRR",
     "hits@10": "hits@10",
     "recall@20": "recall@20",
     "ndcg@20": "NDCG@20",
     "map@20": "MAP@20",
 }
-#: The metrics that are errors of values; the others are shares, of classes or labels.
-ERRORS: tuple[MetricName, ...] = ("mae",)
+#: The metrics that are errors of values; the others are shares, of classes, labels or variance.
+ERRORS: tuple[MetricName, ...] = ("mae", "rmse")
 
 
 @dataclass(frozen=True, slots=True)

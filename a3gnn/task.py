@@ -52,6 +52,8 @@ ScheduleName = Literal["constant", "linear", "cosine"]
 SCHEDULES: tuple[ScheduleName, ...] = get_args(ScheduleName)
 DecoderName = Literal["dot", "mlp", "distmult", "rotate"]
 DECODERS: tuple[DecoderName, ...] = get_args(DecoderName)
+OwnLinks = Literal["shown", "hidden"]
+OWN_LINKS: tuple[OwnLinks, ...] = get_args(OwnLinks)
 NormName = Literal["none", "batch", "layer"]
 NORMS: tuple[NormName, ...] = get_args(NormName)
 
@@ -74,7 +76,7 @@ _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 #: Fields that were added after the first stored rows.
 _LATER = (
     *("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs", "edge_dim"),
-    *("decoder", "negatives"),
+    *("decoder", "negatives", "own_links"),
 )
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
@@ -162,6 +164,7 @@ class OwnModel:
         pass_bytes: Largest bytes of an evaluation pass in trials; 0 if no trials were planned.
         native: Convolutions that run a3gnn's kernels (`a3gnn.accelerate`).
         edge_values: Values of edges that `forward` gets by name: edge_attr, edge_weight, both or none.
+        edge_dim: Columns of edge_attr that it gets; with types, of the relation with the most; 0 without.
 
     Raises:
         ConfigError: A name is not among its choices.
@@ -177,6 +180,7 @@ class OwnModel:
     pass_bytes: int = 0
     native: int = 0
     edge_values: tuple[str, ...] = ()
+    edge_dim: int = 0
 
     def __post_init__(self) -> None:
         OneOf(get_args(Takes)).check("takes", self.takes)
@@ -231,6 +235,8 @@ class Task:
         decoder: How links are scored from the rows of both ends: dot, mlp, distmult or rotate
             (`a3gnn.models.decoders`).
         negatives: What true links compete with in training, and the loss (`NegativeDraws`).
+        own_links: Whether message passing of a mini-batch shows the links that it trains, or hides them and their
+            reverses; hidden if values of edges are predicted.
     """
 
     model: ModelName | str = "sage"
@@ -254,6 +260,7 @@ class Task:
     edge_dim: int = 0
     decoder: DecoderName = "dot"
     negatives: str = "binary:1"
+    own_links: OwnLinks = "shown"
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -290,6 +297,7 @@ class Task:
             )
         OneOf(DECODERS).check("decoder", self.decoder)
         NegativeDraws.of(self.negatives)
+        OneOf(OWN_LINKS).check("own_links", self.own_links)
         Whole(0, "any non-negative integer is valid").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -404,6 +412,7 @@ class Task:
             lr_epochs=self.lr_epochs,
             decoder=self.decoder,
             negatives=self.negatives,
+            own_links=self.own_links,
         )
 
     @property
@@ -426,7 +435,7 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types, without the later ones (`later_defaults`) at their defaults."""
         fields = dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
-        for name in ("native", "edge_values") if self.own is not None else ():  # added later, too
+        for name in ("native", "edge_values", "edge_dim") if self.own is not None else ():  # added later, too
             if not fields["own"][name]:
                 del fields["own"][name]
         later = self.later_defaults()

@@ -64,6 +64,8 @@ NAMES: dict[str, tuple[str, ...]] = {
         "a3gnn.predict",
         "a3gnn.predict_links",
         "a3gnn.apply.predict_links.BestLinks",
+        "a3gnn.predict_edges",
+        "a3gnn.apply.predict_links.EdgeValues",
         "a3gnn.training.result.TrainResult",
         "a3gnn.training.saved_model.SavedModel",
     ),

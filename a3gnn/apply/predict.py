@@ -19,6 +19,7 @@ from a3gnn.evaluation.evaluate import checked_outputs, edges_of
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
 from a3gnn.graphs.as_graph import as_unlabeled, is_data
+from a3gnn.graphs.edge_values import num_edge_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import is_file
 from a3gnn.loader.seeds import InputNodes
@@ -34,6 +35,7 @@ from a3gnn.process.memory_guard import MemoryGuard
 from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.saved_model import SavedModel
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -81,8 +83,11 @@ def predict(
     saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
-    if saved.target == "links":
-        raise UsageError("this model predicts links; a3gnn.predict_links returns the best ones of each source")
+    if saved.types is not None and saved.types.has_links:
+        instead = "predict_links returns the best ones of each source"
+        if saved.target != "links":
+            instead = "predict_edges returns those of edges"
+        raise UsageError(f"this model predicts {saved.predicts}; a3gnn.{instead}")
     graph = as_unlabeled(dataset, "" if saved.types is None else saved.types.target)
     for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
         notify(note)
@@ -105,7 +110,7 @@ def predict(
             done += len(some)
         guard.check()
     remedy = "train the model again with a smaller learning_rate, or give features of the same size as in its training"
-    found = checked_outputs(ids, _probabilities(found, saved.target), remedy, finite=True)
+    found = checked_outputs(ids, probabilities(found, saved.target), remedy, finite=True)
     found = found[:, 0] if saved.target == "values" else found
     return found if np.array_equal(ids, asked) else found[torch.from_numpy(places)]
 
@@ -150,6 +155,12 @@ def own_model(saved: SavedModel, graph: Graph, device: torch.device, notify: Cal
     model = dataclasses.replace(model, edge_values=task.own.edge_values)
     if lacking := [name for name in model.edge_values if name not in graph.edge_values]:
         raise GraphError(f"{graph.name} must have {' and '.join(lacking)}, which {task.model} read in its training")
+    columns, known = num_edge_columns(graph.edge_values, model.edge_values), task.own.edge_dim
+    if known and columns != known:
+        raise GraphError(
+            f"{graph.name} must have edge_attr with {count(known, 'column')}, as in the model's training, got "
+            f"{count(columns, 'column')}; give its edges the same values"
+        )
     if Sources.of(factory.module).hash != task.own.sources:
         notify(f"warning: {task.model} or one of its imports has changed since the training; predictions may differ")
     _with_weights(model.module, saved, device)
@@ -168,7 +179,15 @@ def check_types(saved: SavedModel, graph: Graph) -> None:
             has = ("no node types, as in", "types") if saved.types is None else ("the node types of", "none")
             raise GraphError(f"{graph.name} must have {has[0]} the model's training, got {has[1]}; give such a graph")
         return
-    known, asked = ({**one._asdict(), "num_nodes": one.num_embedded} for one in (saved.types, types))
+    read = saved.task.edge_values
+    known, asked = (
+        {
+            **one._asdict(),
+            "num_nodes": one.num_embedded,
+            "edge_values": {name: of for name, of in one.edge_values.items() if name in read},
+        }
+        for one in (saved.types, types)
+    )
     for name, before in known.items():
         if before != (now := asked[name]):
             raise GraphError(
@@ -189,7 +208,8 @@ def _with_weights(model: M, saved: SavedModel, device: torch.device) -> M:
     return model.to(device).eval()
 
 
-def _probabilities(outputs: Tensor, target: Target) -> Tensor:
+def probabilities(outputs: Tensor, target: Target) -> Tensor:
+    """Returns the outputs of a model as they are shown: probabilities of classes or labels, or values."""
     match target:
         case "classes":
             return torch.softmax(outputs, dim=1)

@@ -1,25 +1,28 @@
-"""`predict_links`: the best links of each source by a trained model, block by block."""
+"""`predict_links` and `predict_edges`: the best links, or values of edges, by a trained model, block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.apply.predict import check_types, own_model
+from a3gnn.apply.predict import check_types, own_model, probabilities
 from a3gnn.checks import checked_limit, whole_number
 from a3gnn.errors import UsageError, unknown_name
-from a3gnn.evaluation.link_evaluator import LinkEvaluator, block_bytes
-from a3gnn.evaluation.link_quality import HEURISTICS, LinkScores, heuristic_scores
+from a3gnn.evaluation.link_evaluator import EdgeEvaluator, LinkEvaluator, block_bytes
+from a3gnn.evaluation.link_quality import HEURISTICS, heuristic_scores
 from a3gnn.evaluation.ranking import Score
 from a3gnn.graphs.arrays import row_slots
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import is_labeled
 from a3gnn.graphs.links import Links
 from a3gnn.graphs.split import Split
 from a3gnn.graphs.target import Target
@@ -35,8 +38,24 @@ from a3gnn.training.saved_model import SavedModel
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
-
+E = TypeVar("E", bound=LinkEvaluator)
+#: A score of links, and what checks the memory limit.
+_Scoring = tuple[Score, Callable[[], None]]
 _NEEDS_LINKS = "{} needs links, so {} must be SOURCE,RELATION,TARGET"
+
+
+class EdgeValues(NamedTuple):
+    """Predicted values of some edges.
+
+    Attributes:
+        sources: Ids within their type, int64, shape (n,).
+        targets: Ids within their type, int64, shape (n,).
+        values: float32, shape (n,), or probabilities of the classes or labels, shape (n, num_outputs).
+    """
+
+    sources: Tensor
+    targets: Tensor
+    values: Tensor
 
 
 class BestLinks(NamedTuple):
@@ -89,47 +108,104 @@ def predict_links(
         MemoryLimitError: The memory limit was passed.
         A3GNNError: A row of a node is not finite.
     """
-    notify = listener(notify)
+    notify, top = listener(notify), whole_number("top", top, 1, "links of each source")
+    name = _heuristic(model, heuristic)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
-    saved, name = _checked(model, heuristic)
-    top = whole_number("top", top, 1, "links of each source")
-    place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
-    compile_ahead(KernelSet(), notify)
-    if saved is None and isinstance(dataset, str) and not Target.in_spec(Split.in_spec(dataset)[1])[0].is_relation:
-        raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
-    graph = as_graph(dataset, target="" if saved is None or saved.types is None else saved.types.target)
-    if saved is not None:
-        check_types(saved, graph)
-    if graph.links is None:
-        raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
-    asked = torch.from_numpy(InputNodes.of(sources, graph.links.num_nodes[0], name="sources").nodes).long()
-
-    def scores(guard: MemoryGuard) -> Score:
-        if saved is None:
-            assert graph.links is not None, "checked"
-            return heuristic_scores(name, graph.links, np.arange(graph.num_examples, dtype=np.int32))(True)
-        return _scores_of(saved, graph, place, limit, guard, notify)(True)
-
-    return _best(scores, graph, asked, min(top, graph.links.num_nodes[1]), limit)
+    if model is not None:
+        opened = _Opened.of(model, dataset, limit, device, notify, valued=False)
+        graph, scores = opened.graph, opened.scores()
+    else:
+        if isinstance(dataset, str) and not Target.in_spec(Split.in_spec(dataset)[1])[0].is_relation:
+            raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
+        compile_ahead(KernelSet(), notify)
+        graph = as_graph(dataset)
+        if graph.links is None or graph.links.valued:
+            raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
+        scores = _without_model(name, graph.links, limit)
+    links = graph.links
+    assert links is not None, "checked"
+    asked = torch.from_numpy(InputNodes.of(sources, links.num_nodes[0], name="sources").nodes).long()
+    return _best(scores, links, asked, min(top, links.num_nodes[1]), block_bytes(evaluation_bytes(limit)))
 
 
-def _checked(model: str | Path | SavedModel | None, heuristic: str | None) -> tuple[SavedModel | None, str]:
-    """Returns the model of links, or None and the name of the score in its place.
+def predict_edges(
+    model: str | Path | SavedModel,
+    dataset: GraphLike,
+    *,
+    edges: Any = None,
+    host_memory_limit: str | int | None = None,
+    device: str | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> Iterator[EdgeValues]:
+    """Returns the predicted values of edges, some edges at a time, in order.
+
+    Args:
+        model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`.
+        dataset: As in `train`, with the nodes of the model's training.
+        edges: Sources and targets as ids within their types, integers, shape (2, n); they need not be in the graph.
+            None takes the relation's edges without a value: -1 or NaN.
+        host_memory_limit: As in `predict`.
+        device: cpu or cuda; by default cuda if it is available.
+        notify: Called with messages; by default they are printed, in a script to stderr.
 
     Raises:
-        UsageError: Both or neither are given, or they predict no links.
+        UsageError: An argument is invalid, the model predicts something else, or all edges have a value.
+        ConfigError: The model.pt is missing, broken, or does not name its model.
+        GraphError: The graph can't be read, or has other types, relations or nodes than the model's training.
+        ModelError: Your own model can't be imported or built, or the weights don't fit the model.
+        MemoryLimitError: The memory limit was passed.
+        A3GNNError: A row of a node is not finite.
+    """
+    opened = _Opened.of(model, dataset, host_memory_limit, device, listener(notify), valued=True)
+    if edges is None:
+        pairs = opened.links.pairs[:, ~is_labeled(opened.graph.labels)]
+        if not pairs.shape[1]:
+            raise UsageError(
+                f"each edge of {opened.graph.name} has a value, so there is nothing to predict; {option('edges')} "
+                "names pairs"
+            )
+    else:
+        pairs = _checked_edges(edges, opened.links)
+    return _values(opened, pairs)
+
+
+def save_edges(path: Path, model: SavedModel, dataset: GraphLike, edges: Any, **options: Any) -> tuple[int, ...]:
+    """Writes the result of `predict_edges` to an .npy file, block by block, and returns its rows and columns.
+
+    A row has the fields `source` and `target`, and `value`, or `probability` of shape (num_outputs,).
+
+    Args:
+        path: The file.
+        model: A trained model.
+        dataset: As in `predict_edges`.
+        edges: As in `predict_edges`.
+        options: Further arguments of `predict_edges`.
+    """
+
+    def tables() -> Iterator[NDArray[Any]]:
+        for some in predict_edges(model, dataset, edges=edges, **options):
+            name = "value" if some.values.ndim == 1 else "probability"
+            kind = [("source", "i8"), ("target", "i8"), (name, "f4", some.values.shape[1:])]
+            table = np.empty(len(some.sources), dtype=kind)
+            table["source"], table["target"], table[name] = some.sources, some.targets, some.values
+            yield table
+
+    rows, kind = _write(path, tables())
+    return rows, *kind[2].shape
+
+
+def _heuristic(model: str | Path | SavedModel | None, heuristic: str | None) -> str:
+    """Returns the name of the score in place of a model, or "" with a model.
+
+    Raises:
+        UsageError: Both or neither are given, or there is no such score.
     """
     if (model is None) == (heuristic is None):
         raise UsageError(f"predictions need a model or {option('heuristic')}, got {'both' if heuristic else 'neither'}")
-    if heuristic is not None:
-        known = [name.replace(" ", "-") for name in HEURISTICS]
-        if heuristic not in known:
-            raise unknown_name(option("heuristic"), heuristic, known)
-        return None, HEURISTICS[known.index(heuristic)]
-    saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
-    if saved.target != "links" or saved.types is None:
-        raise UsageError(f"predict_links needs a model of links, got one of {saved.target}; a3gnn.predict takes it")
-    return saved, ""
+    known = [name.replace(" ", "-") for name in HEURISTICS]
+    if heuristic is not None and heuristic not in known:
+        raise unknown_name(option("heuristic"), heuristic, known)
+    return "" if heuristic is None else HEURISTICS[known.index(heuristic)]
 
 
 def save_links(path: Path, model: SavedModel | None, dataset: GraphLike, top: int, **options: Any) -> tuple[int, int]:
@@ -145,23 +221,35 @@ def save_links(path: Path, model: SavedModel | None, dataset: GraphLike, top: in
         top: As in `predict_links`.
         options: Further arguments of `predict_links`.
     """
-    found, rows, table = predict_links(model, dataset, top=top, **options), 0, None
     places: dict[tuple[str, str, str], int] = {}
-    with path.open("wb") as file:
-        for some in found:
+
+    def tables() -> Iterator[NDArray[Any]]:
+        for some in predict_links(model, dataset, top=top, **options):
             links = some.targets.shape[1]
             kind = [("relation", "i4"), ("source", "i8"), ("target", "i8", (links,)), ("score", "f4", (links,))]
             table = np.empty(len(some.sources), dtype=kind)
             table["relation"] = places.setdefault(some.relation, len(places))
             table["source"], table["target"], table["score"] = some.sources, some.targets, some.scores
-            if not rows:
-                _write_header(file, table.dtype, rows)
+            yield table
+
+    rows, kind = _write(path, tables())
+    return rows, kind["target"].shape[0]
+
+
+def _write(path: Path, tables: Iterable[NDArray[Any]]) -> tuple[int, np.dtype[Any]]:
+    """Writes `tables` of one dtype, at least one, below each other to an .npy file; returns its rows and the dtype."""
+    rows, kind = 0, None
+    with path.open("wb") as file:
+        for table in tables:
+            if kind is None:
+                kind = table.dtype
+                _write_header(file, kind, 0)
             file.write(table.tobytes())
             rows += len(table)
-        assert table is not None, "there is a source"
+        assert kind is not None, "there is a table"
         file.seek(0)
-        _write_header(file, table.dtype, rows)
-    return rows, table["target"].shape[1]
+        _write_header(file, kind, rows)
+    return rows, kind
 
 
 def _write_header(file: BinaryIO, kind: np.dtype[Any], rows: int) -> None:
@@ -170,36 +258,123 @@ def _write_header(file: BinaryIO, kind: np.dtype[Any], rows: int) -> None:
     np.lib.format.write_array_header_1_0(file, fields)
 
 
-def _scores_of(
-    saved: SavedModel,
-    graph: Graph,
-    device: torch.device,
-    limit: int | None,
-    guard: MemoryGuard,
-    notify: Callable[[str], None],
-) -> LinkScores:
-    """Returns the scores of a model of links."""
-    model = own_model(saved, graph, device, notify)
-    budget = evaluation_bytes(limit)
-    evaluator = LinkEvaluator(graph, saved.task, model, device=device, budget_bytes=budget, on_chunk=guard.check)
-    return evaluator.scores()
+@dataclass(frozen=True, slots=True, eq=False)
+class _Opened:
+    """A trained model of links or of values of edges, and a graph with its types.
+
+    Attributes:
+        saved: The model.
+        graph: The graph.
+        device: Where the model is computed.
+        limit: Memory limit in bytes; None for no limit.
+        notify: Called with messages.
+    """
+
+    saved: SavedModel
+    graph: Graph
+    device: torch.device
+    limit: int | None
+    notify: Callable[[str], None]
+
+    @classmethod
+    def of(
+        cls,
+        model: str | Path | SavedModel,
+        dataset: GraphLike,
+        limit: int | None,
+        device: str | None,
+        notify: Callable[[str], None],
+        *,
+        valued: bool,
+    ) -> Self:
+        """Returns both after checking that they fit; `valued` is whether values of edges are predicted."""
+        saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
+        if saved.types is None or not saved.types.has_links or valued == (saved.target == "links"):
+            called, what = ("predict_edges", "values of edges") if valued else ("predict_links", "links")
+            raise UsageError(
+                f"{called} needs a model of {what}, got one of {saved.predicts}; a3gnn.predict takes nodes"
+            )
+        place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+        compile_ahead(KernelSet(), notify)
+        graph = as_graph(dataset, target=saved.types.target)
+        check_types(saved, graph)
+        return cls(saved, graph, place, limit, notify)
+
+    @property
+    def links(self) -> Links:
+        """The graph's links or edges."""
+        assert self.graph.links is not None, "the target is a relation"
+        return self.graph.links
+
+    @contextmanager
+    def evaluator(self, kind: type[E]) -> Iterator[E]:
+        """Returns a `kind` of evaluator of the model; the memory limit holds within this context."""
+        with MemoryGuard(self.limit) as guard:
+            yield kind(
+                self.graph,
+                self.saved.task,
+                own_model(self.saved, self.graph, self.device, self.notify),
+                device=self.device,
+                budget_bytes=evaluation_bytes(self.limit),
+                on_chunk=guard.check,
+            )
+            guard.check()
+
+    @contextmanager
+    def scores(self) -> Iterator[_Scoring]:
+        """Returns the model's scores of targets."""
+        with self.evaluator(LinkEvaluator) as evaluator:
+            yield evaluator.scores()(True), evaluator.on_chunk
+
+
+@contextmanager
+def _without_model(name: str, links: Links, limit: int | None) -> Iterator[_Scoring]:
+    """Returns the score `name` of targets by all `links`."""
+    with MemoryGuard(limit) as guard:
+        yield heuristic_scores(name, links, np.arange(links.pairs.shape[1], dtype=np.int32))(True), guard.check
 
 
 def _best(
-    made: Callable[[MemoryGuard], Score], graph: Graph, asked: Tensor, top: int, limit: int | None
+    made: AbstractContextManager[_Scoring], links: Links, asked: Tensor, top: int, block: int
 ) -> Iterator[BestLinks]:
-    """Yields the best links of the sources `asked` by the scores that `made` makes, within the memory `limit`."""
-    links, budget = graph.links, evaluation_bytes(limit)
-    assert links is not None
-    with MemoryGuard(limit) as guard:
-        scores = made(guard)
+    """Yields the best links of the sources `asked` by the scores that `made` makes, in blocks of `block` bytes."""
+    with made as (scores, check):
         known, wide = _Known.of(links), links.num_candidates(True)
-        step = max(1, block_bytes(budget) // (4 * wide))
+        step = max(1, block // (4 * wide))
         for kind, relation in enumerate(links.relations):
             for some in (asked[first : first + step] for first in range(0, len(asked), step)):
                 best = _top(scores, some + kind * links.num_nodes[0], known, wide, top)
                 yield BestLinks((relation.source, relation.name, relation.target), some, *best)
-                guard.check()
+                check()
+
+
+def _values(opened: _Opened, pairs: NDArray[np.integer]) -> Iterator[EdgeValues]:
+    with opened.evaluator(EdgeEvaluator) as evaluator:
+        for some, outputs in evaluator.values(pairs):
+            sources, targets = torch.from_numpy(pairs[:, some].astype(np.int64))
+            found = probabilities(outputs.cpu(), opened.saved.target)
+            yield EdgeValues(sources, targets, found[:, 0] if opened.saved.target == "values" else found)
+
+
+def _checked_edges(edges: Any, links: Links) -> NDArray[np.integer]:
+    """Returns `edges` as an array.
+
+    Raises:
+        UsageError: They are no pairs of nodes.
+    """
+    pairs = np.asarray(edges.detach().cpu() if isinstance(edges, Tensor) else edges)
+    if pairs.ndim != 2 or len(pairs) != 2 or pairs.dtype.kind not in "iu" or not pairs.shape[1]:
+        raise UsageError(
+            f"{option('edges')} must be integers of shape (2, n), sources and targets, got {pairs.dtype} of shape "
+            f"{pairs.shape}; edges.T turns rows of pairs into it"
+        )
+    for ids, size, kind in zip(pairs, links.num_nodes, links.ends, strict=True):
+        if ids.min() < 0 or ids.max() >= size:
+            raise UsageError(
+                f"{option('edges')} must have ids of {kind} in [0, {size}), got {ids.min()} to {ids.max()}; ids count "
+                "within the type"
+            )
+    return pairs
 
 
 @torch.no_grad()

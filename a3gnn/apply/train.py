@@ -108,9 +108,9 @@ def train(
             the learning curve, as in a tune, and the result contains the time to target. None uses the target of the
             tuned.json, if that was tuned for this graph and metric.
         until_target: Whether training ends at the target: at its first point there after three points that kept it.
-        metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which chooses by the labels
-            (docs/reference/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json is
-            given.
+        metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, rmse, r2, or auto, which chooses by the
+            labels (docs/reference/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json
+            is given.
         trainers: Devices that train shares of each mini-batch together, such as "cpu:1,cpu:1", or auto for all devices
             of this machine (docs/research/hybrid.md). It overrides the configuration. None uses the configuration's:
             one by default.

@@ -129,10 +129,10 @@ def target_option(command: F) -> F:
         "--target",
         is_eager=True,
         expose_value=False,
-        metavar="TYPE|SRC,REL,DST",
+        metavar="TYPE|SRC,REL,DST[=NAME]",
         callback=lambda context, _, value: context.meta.update({TARGET: value or ""}),
         help="Node type to predict, or relation to predict links of, in a graph with node types. Default: the only "
-        "type with labels.",
+        "type with labels. With =NAME, the values NAME of its edges.",
     )(command)
 
 
@@ -204,6 +204,7 @@ _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
         Parsed("negatives", negatives),
         "Loss of links: binary:N with N negatives per link, softmax:N with N shared candidates, or softmax.",
     ),
+    "own_links": (click.Choice(task.OWN_LINKS), "Whether message passing shows a mini-batch's own links."),
     "class_weights": (
         click.Choice(task.CLASS_WEIGHTS),
         "Class weights in the loss; balanced gives rare classes more weight.",

@@ -20,6 +20,8 @@ _WHAT = {
     "values": "predicted values",
     "links": "the best new links",
 }
+#: What a model of values of edges predicts (`SavedModel.predicts`).
+_EDGES = "values of edges"
 
 
 @click.command(cls=Command)
@@ -41,6 +43,12 @@ _WHAT = {
 )
 @target_option
 @click.option("--top", type=click.IntRange(1), help="Links of each source, with a model of links. Default: 10.")
+@click.option(
+    "--edges",
+    type=click.Path(path_type=Path),
+    metavar="PAIRS.npy",
+    help="Pairs of shape (2, n), with a model of values of edges. Default: edges without a value.",
+)
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def predict(
@@ -50,22 +58,24 @@ def predict(
     heuristic: str | None,
     host_memory_limit: int | None,
     top: int | None,
+    edges: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Predict every node, or the best links, of a graph with MODEL, the folder of a training or its model.pt.
+    """Predict every node, the best links, or edges of a graph with MODEL, the folder of a training or its model.pt.
 
     FILE.npy gets a float32 array with one row per node: the probability of each class, the probability of each label
     (several labels per node), or the value (a regression). Predictions use all in-neighbors, without sampling.
 
     With a model of links, it gets a table with a row per source and relation: `relation`, `source`, and the `target`
-    and `score` of its best new links. Sources are computed and written some at a time. --heuristic needs no MODEL, but
-    --target.
+    and `score` of its best new links; --heuristic needs no MODEL for it, but --target. With a model of values of edges,
+    a row has `source`, `target`, and `value`, or the `probability` of each class. Rows are computed and written some
+    at a time.
     """
     import numpy as np
 
     from a3gnn.apply.predict import predict as run
-    from a3gnn.apply.predict_links import save_links
+    from a3gnn.apply.predict_links import save_edges, save_links
     from a3gnn.storage.atomic import replacing
     from a3gnn.storage.claim import claimed_whole
     from a3gnn.training.saved_model import SavedModel
@@ -79,12 +89,17 @@ def predict(
         target = "links" if saved is None else saved.target
         if saved is not None and saved.task.is_own:
             import_from_here()
+        predicts = target if saved is None else saved.predicts
         if target != "links" and top is not None:
-            raise UsageError(f"--top needs a model of links, got one of {target}; leave it out")
+            raise UsageError(f"--top needs a model of links, got one of {predicts}; leave it out")
+        if predicts != _EDGES and edges is not None:
+            raise UsageError(f"--edges needs a model of {_EDGES}, got one of {predicts}; leave it out")
         given: dict[str, Any] = {"host_memory_limit": host_memory_limit, "notify": progress(quiet)}
         with replacing(out) as draft:
-            if saved is None or target == "links" or heuristic:
-                shape = save_links(draft, saved, dataset, top or 10, heuristic=heuristic, **given)
+            if saved is None or target == "links":
+                shape: tuple[int, ...] = save_links(draft, saved, dataset, top or 10, heuristic=heuristic, **given)
+            elif predicts == _EDGES:
+                shape = save_edges(draft, saved, dataset, None if edges is None else _pairs(edges), **given)
             else:
                 found = run(saved, dataset, **given).numpy()
                 np.save(draft, found)
@@ -93,7 +108,18 @@ def predict(
         click.echo(json.dumps({"file": str(out), "target": target, "shape": list(shape)}))
     else:
         size = " x ".join(f"{length:,}" for length in shape)
-        show(f"Saved {_WHAT[target]} to {out} ({'float32, ' * (target != 'links')}{size})")
+        of, kind = (" of edges", "") if predicts == _EDGES else ("", "float32, " * (target != "links"))
+        show(f"Saved {_WHAT[target]}{of} to {out} ({kind}{size})")
+
+
+def _pairs(path: Path) -> Any:
+    """Returns the array in the .npy file at `path`."""
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--edges must be an .npy file of pairs, but {path} can't be read: {error}") from error
 
 
 def _check(out: Path) -> None:

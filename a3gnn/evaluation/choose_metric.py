@@ -21,7 +21,7 @@ from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
 from a3gnn.models.loss import check_loss
 from a3gnn.notify import detail
 from a3gnn.option_names import option
-from a3gnn.task import EMBEDDING, MODELS, SHIPPED, Task
+from a3gnn.task import EMBEDDING, MODELS, SHIPPED, Task, names_factory
 
 #: Share of the largest class of the validation nodes above which accuracy is uninformative: always predicting that
 #: class is right more often than most trained models. Guess: two classes at 60 and 40 percent.
@@ -47,7 +47,7 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
         notify(detail(why) if metric == "accuracy" else why)
     if metric is not None:
         task = dataclasses.replace(task, metric=cast(MetricName, metric))
-    if graph.links is not None:
+    if graph.target == "links":
         check_link_metric(task.metric)
         check_links(graph)
         check_loss(graph, task)
@@ -85,7 +85,7 @@ def with_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) ->
 
 def notify_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) -> None:
     """Calls `notify` with a line on the values of edges that the model reads, and on those that it does not."""
-    name = "forward" if task.is_own else task.model
+    name = "forward" if names_factory(task.model) else task.model
     if task.edge_values:
         notify(f"{name} takes {' and '.join(task.edge_values)} of the graph's edges")
     if left := [one for one in graph.edge_values if one not in task.edge_values]:
@@ -111,7 +111,23 @@ def _for_types(task: Task, graph: Graph) -> Task:
         task = task.with_model(SHIPPED[0])
     if task.model == SHIPPED[0]:
         _check_names(graph.types.schema)
+    if graph.links is not None and graph.links.valued:
+        return _for_values(task)
     return task
+
+
+def _for_values(task: Task) -> Task:
+    """Returns the task with the decoder of values of edges, whose own edges are hidden.
+
+    Raises:
+        ConfigError: It has another one, or negatives.
+    """
+    plain = Task()
+    if task.decoder not in (plain.decoder, "mlp"):
+        raise ConfigError(f"decoder must be mlp, or left out, to predict values of edges, got {task.decoder}")
+    if task.negatives != plain.negatives:
+        raise ConfigError(f"negatives must be left out to predict values of edges, got {task.negatives}")
+    return dataclasses.replace(task, decoder="mlp", own_links="hidden")
 
 
 def _check_names(schema: Schema) -> None:
@@ -136,13 +152,14 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
     macro-F1 otherwise. For several labels it is micro-F1, unless more than that share of the label values are equal.
     Then it is ROC AUC or macro-F1, by the same rule.
     """
-    if graph.links is not None:
+    if graph.links is not None and graph.target == "links":
         return usual_metric(graph.links)
     if graph.target == "values":
         return "mae", f"metric: {METRIC_LABELS['mae']}, because the labels are values"
     share = majority_share(graph)
     usual: MetricName = "accuracy" if graph.target == "classes" else "micro_f1"
-    what = "of the validation nodes are in one class" if usual == "accuracy" else "of the labels are equal, 0 or 1"
+    rows = "nodes" if graph.links is None else "edges"
+    what = f"of the validation {rows} are in one class" if usual == "accuracy" else "of the labels are equal, 0 or 1"
     if graph.num_classes < 2:
         return (
             usual,

@@ -1,9 +1,8 @@
-"""`LinkEvaluator`: the quality of a `LinkModel` on validation and test links, in bounded memory."""
+"""`LinkEvaluator` and `EdgeEvaluator`: the quality of a `LinkModel` on validation and test links or edges."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -13,16 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.errors import A3GNNError, ConfigError, GraphError
-from a3gnn.evaluation.evaluate import MOST_VALIDATED
+from a3gnn.evaluation.edge_heuristics import edge_heuristics
+from a3gnn.evaluation.evaluate import MOST_VALIDATED, metric_of, quality, tested, validated
 from a3gnn.evaluation.link_quality import LinkScores, heuristic_qualities, link_quality
-from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs, plans_of_ends
+from a3gnn.evaluation.own_evaluator import EvaluationPlan, PlannedEvaluator, plans_of_ends
 from a3gnn.evaluation.tally import RANKING
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.links import Links
 from a3gnn.metric import RANK_METRICS, MetricName
 from a3gnn.models.links import LinkModel
 from a3gnn.models.loss import LESS_STEEP
-from a3gnn.models.own.user_model import UserModel
 from a3gnn.option_names import option
 from a3gnn.seeding import derive
 from a3gnn.task import Task
@@ -36,35 +35,23 @@ PARTS: tuple[Part, ...] = get_args(Part)
 LINK_METRICS: tuple[str, ...] = (*RANK_METRICS, *RANKING)
 
 
-class LinkEvaluator:
-    """Evaluates a task's model on the links of one graph.
+class LinkEvaluator(PlannedEvaluator):
+    """Evaluates a task's model, a `LinkModel`, on the links of one graph.
 
     Validation uses all validation links, or those of some queries: 10,000 or so, chosen by the task's seed. Links of
     train are no competitors, nor those of validation when test links are ranked.
 
-    Args:
-        graph: The graph, whose links are predicted.
-        task: A task with a described model (`task.own`).
-        model: On `device`; its module is a `LinkModel`.
-        device: The model's device.
-        budget_bytes: Memory limit of a pass.
-        on_chunk: Called before each mini-batch of nodes; its exceptions propagate.
+    Arguments are those of `PlannedEvaluator`.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        task: Task,
-        model: UserModel,
-        *,
-        device: torch.device,
-        budget_bytes: int,
-        on_chunk: Callable[[], None],
-    ) -> None:
-        assert graph.links is not None, "links are predicted"
-        self._graph, self._links, self._task, self._model = graph, graph.links, task, model
-        self._device, self._budget, self._on_chunk = device, budget_bytes, on_chunk
-        self._validated = validated_links(graph, task)
+    @cached_property
+    def _validated(self) -> NDArray[np.int32]:
+        return validated_links(self._graph, self._task)
+
+    @property
+    def _links(self) -> Links:
+        assert self._graph.links is not None, "links are predicted"
+        return self._graph.links
 
     @cached_property
     def plans(self) -> dict[str, EvaluationPlan]:
@@ -117,11 +104,8 @@ class LinkEvaluator:
 
     def _encoded(self, kind: str, plan: EvaluationPlan) -> Tensor:
         """Returns the encoder's rows of all nodes of a type."""
-        model, found = dataclasses.replace(self._model, target=kind), torch.empty(0)
-        done, graph, task = 0, self._graph, self._task
-        for ids, outputs in planned_outputs(
-            plan, model, graph, task, num_outputs=0, device=self._device, on_chunk=self._on_chunk
-        ):
+        found, done = torch.empty(0), 0
+        for ids, outputs in self.outputs(plan, kind):
             if not done:
                 found = outputs.new_empty(sum(map(len, plan.batches)), outputs.shape[1])
             found[done : done + len(ids)] = outputs
@@ -162,6 +146,53 @@ def _judged(part: Part, graph: Graph, task: Task) -> tuple[NDArray[np.int32], ND
         return graph.test_ids, np.concatenate([graph.train_ids, graph.val_ids])
     judged = validated_links(graph, task)
     return judged, np.concatenate([graph.train_ids, np.setdiff1d(graph.val_ids, judged)])
+
+
+class EdgeEvaluator(LinkEvaluator):
+    """Evaluates a task's model, a `LinkModel` that predicts values of edges, on the edges of one graph.
+
+    Validation uses all validation edges with a value, or 10,000 of them. Arguments are those of `PlannedEvaluator`.
+    """
+
+    @cached_property
+    def _validated(self) -> NDArray[np.int32]:
+        return validated(self._graph, self._task)
+
+    @property
+    def cost(self) -> float:
+        """The cost of `validate` in bytes moved: of the rows, and of the pairs."""
+        return sum(plan.cost for plan in self.plans.values()) + 8.0 * self._task.hidden_channels * len(self._validated)
+
+    def validate(self) -> float:
+        """Returns the quality on validation edges, computed in evaluation mode."""
+        return self._quality_on(self._validated)
+
+    def test(self) -> float:
+        """Returns the quality on all test edges, computed in evaluation mode."""
+        return self._quality_on(tested(self._graph, self._task))
+
+    def heuristics(self) -> dict[str, float]:
+        """Returns the qualities on test edges of predictions without a model, by name."""
+        return edge_heuristics(self._graph, metric_of(self._task, self._graph))
+
+    @torch.no_grad()
+    def values(self, pairs: NDArray[np.integer]) -> Iterator[tuple[slice, Tensor]]:
+        """Yields the places of some pairs, in order, and the outputs for them, float32, shape (n, outputs).
+
+        Args:
+            pairs: Sources and targets as ids within their types, shape (2, num_pairs).
+        """
+        module, scores = self._model.module, self.scores()
+        assert isinstance(module, LinkModel)
+        step = max(1, self._block_bytes // (16 * self._task.hidden_channels))
+        for some in (slice(first, first + step) for first in range(0, pairs.shape[1], step)):
+            self._on_chunk()
+            heads, tails = torch.from_numpy(pairs[:, some].astype(np.int64)).to(self._device)
+            yield some, module.outputs(scores.heads[heads], scores.tails[tails])
+
+    def _quality_on(self, ids: NDArray[np.int32]) -> float:
+        found = ((ids[some], outputs) for some, outputs in self.values(self._links.pairs[:, ids]))
+        return quality(self._model.module, found, self._graph, metric_of(self._task, self._graph))
 
 
 def validated_links(graph: Graph, task: Task) -> NDArray[np.int32]:

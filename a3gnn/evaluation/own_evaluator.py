@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -80,8 +81,8 @@ class EvaluationPlans(NamedTuple):
         return self.validation.text if same else f"{self.validation.text}; for test nodes from {self.test.text}"
 
 
-class OwnEvaluator:
-    """Evaluates a user's model by an `EvaluationPlan`, on the same nodes as `Evaluator`.
+class PlannedEvaluator:
+    """Computes outputs of a user's model by an `EvaluationPlan`.
 
     Args:
         graph: The whole graph, even if training uses parts.
@@ -90,12 +91,6 @@ class OwnEvaluator:
         device: The model's device.
         budget_bytes: Memory limit of a pass.
         on_chunk: Called before each mini-batch; its exceptions propagate.
-
-    Attributes:
-        plan: The plan for validation.
-
-    Raises:
-        GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
     """
 
     def __init__(
@@ -110,8 +105,53 @@ class OwnEvaluator:
     ) -> None:
         self._graph, self._task, self._model = graph, task, model
         self._device, self._budget, self._on_chunk = device, budget_bytes, on_chunk
+
+    def on_chunk(self) -> None:
+        """Calls the argument `on_chunk`."""
+        self._on_chunk()
+
+    def plan_of(self, ids: NDArray[np.int32]) -> EvaluationPlan:
+        """Returns how the nodes `ids`, ascending, are evaluated."""
+        return EvaluationPlan.of(self._graph, self._task, ids, self._budget)
+
+    def outputs(
+        self, plan: EvaluationPlan, kind: str | None = None, num_outputs: int = 0
+    ) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
+        """Yields mini-batches of the plan's nodes, and their outputs, float32, shape (n, columns).
+
+        Args:
+            plan: The mini-batches.
+            kind: The nodes' type; the target by default.
+            num_outputs: Columns; 0 for any.
+        """
+        model = self._model if kind is None else dataclasses.replace(self._model, target=kind)
+        return planned_outputs(
+            plan,
+            model,
+            self._graph,
+            self._task,
+            num_outputs=num_outputs,
+            device=self._device,
+            on_chunk=self._on_chunk,
+        )
+
+
+class OwnEvaluator(PlannedEvaluator):
+    """Evaluates a user's model by an `EvaluationPlan`, on the same nodes as `Evaluator`.
+
+    Arguments are those of `PlannedEvaluator`.
+
+    Attributes:
+        plan: The plan for validation.
+
+    Raises:
+        GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
+    """
+
+    def __init__(self, graph: Graph, task: Task, model: UserModel, **options: Any) -> None:
+        super().__init__(graph, task, model, **options)
         self._test = tested(graph, task)
-        self.plan = EvaluationPlan.of(graph, task, validated(graph, task), budget_bytes)
+        self.plan = self.plan_of(validated(graph, task))
 
     def validate(self) -> float:
         """Returns the quality on validation nodes, computed in evaluation mode."""
@@ -133,22 +173,11 @@ class OwnEvaluator:
 
     @cached_property
     def _test_plan(self) -> EvaluationPlan:
-        return EvaluationPlan.of(self._graph, self._task, np.sort(self._test), self._budget)
-
-    def outputs(self, plan: EvaluationPlan) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
-        """Yields mini-batches of the plan's nodes, and their outputs, float32, shape (n, out_channels)."""
-        return planned_outputs(
-            plan,
-            self._model,
-            self._graph,
-            self._task,
-            num_outputs=self._graph.num_classes,
-            device=self._device,
-            on_chunk=self._on_chunk,
-        )
+        return self.plan_of(np.sort(self._test))
 
     def _quality(self, plan: EvaluationPlan) -> float:
-        return quality(self._model.module, self.outputs(plan), self._graph, metric_of(self._task, self._graph))
+        outputs = self.outputs(plan, num_outputs=self._graph.num_classes)
+        return quality(self._model.module, outputs, self._graph, metric_of(self._task, self._graph))
 
 
 @torch.no_grad()

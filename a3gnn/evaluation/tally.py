@@ -6,6 +6,7 @@ the whole process. The tests compare the results.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -62,6 +63,11 @@ def check_defined(metric: str, labels: NDArray[Any], where: str) -> None:
         known = [name for kind, name in _TALLIES if kind == target]
         raise GraphError(
             f"the metric must be one of {', '.join(known)} if {target} are predicted, got {metric}; auto chooses one"
+        )
+    if metric == "r2" and (labels == labels[0]).all():
+        raise GraphError(
+            f"r2 needs {where} examples of different values, got {labels[0]:g} only; change the split, or choose "
+            f"{option('metric', 'mae')}"
         )
     if metric not in RANKING:
         return
@@ -185,6 +191,27 @@ class _AbsoluteError:
         self._count = int(count)
 
 
+class _SquaredError:
+    """The root of the mean squared error as a quality, as for `_AbsoluteError`; or the share of explained variance."""
+
+    def __init__(self, metric: Metric, num_classes: int) -> None:
+        self._scale, self._sums = metric.scale, np.zeros(4)
+
+    def add(self, outputs: Tensor, labels: NDArray[Any]) -> None:
+        values = labels.astype(np.float64)
+        errors = outputs[:, 0].cpu().numpy() - values
+        self._sums += len(labels), (errors**2).sum(), values.sum(), (values**2).sum()
+
+    def quality(self) -> float:
+        count, errors, total, squares = self._sums.tolist()
+        if self._scale is None:
+            return 1 - errors / (squares - total**2 / count)
+        return 1 - math.sqrt(errors / count) / self._scale
+
+    def join(self, ranks: Ranks) -> None:
+        self._sums = summed(ranks, self._sums)
+
+
 def _predicted(outputs: Tensor) -> NDArray[np.int64]:
     """Returns the class with each node's largest output, int64, shape (n,)."""
     predicted: NDArray[np.int64] = outputs.argmax(dim=1).cpu().numpy()
@@ -249,4 +276,6 @@ _TALLIES: dict[tuple[str, str], Callable[[Metric, int], Tally]] = {
     ("labels", "roc_auc"): _Ranking,
     ("labels", "average_precision"): _Ranking,
     ("values", "mae"): _AbsoluteError,
+    ("values", "rmse"): _SquaredError,
+    ("values", "r2"): _SquaredError,
 }

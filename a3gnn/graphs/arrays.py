@@ -33,8 +33,8 @@ class GraphArrays:
         indptr: int64, shape (num_nodes + 1,). In-neighbors of v: `indices[indptr[v]:indptr[v + 1]]`, ascending.
         indices: int32, shape (num_edges,).
         features: Dense or CSR rows, one per node.
-        labels: Of one of three kinds (`a3gnn.graphs.labels`): classes, several labels per node, or values. Zeros for
-            `links`, which have no labels.
+        labels: Of one of three kinds (`a3gnn.graphs.labels`): classes, several labels per node, or values. For `links`,
+            zeros, or the values of edges that are predicted.
         train_ids: Train seeds, int32, ascending; numbers of `links` if they are predicted, as the other ids.
         val_ids: Validation nodes, int32, ascending.
         test_ids: Test nodes, int32, ascending.
@@ -47,6 +47,7 @@ class GraphArrays:
         types: Node types, relations and the features of each type; None for a graph without types. With types,
             `features` has no columns, nodes count through all types, and `indices` ascend in each row of `Types`.
         edge_attr: Attributes of edges, aligned with `indices`, float32, shape (num_edges, columns); None without any.
+            With types, `Types.edge_columns` has the columns of each relation.
         edge_weight: Weights of edges, float32, shape (num_edges,); None without any.
     """
 
@@ -69,12 +70,12 @@ class GraphArrays:
 
     @property
     def target(self) -> Target:
-        """Kind of the labels: classes, labels or values."""
-        return target_of(self.labels) if self.links is None else "links"
+        """Kind of the labels, which are of nodes or of edges: classes, labels or values. Or links."""
+        return target_of(self.labels) if self.links is None or self.links.valued else "links"
 
     @property
     def links(self) -> Links | None:
-        """The links that are predicted: labels and ids of the split are theirs. None if nodes are predicted."""
+        """The links or edges that are predicted: labels and ids of the split are theirs. None if nodes are."""
         return None if self.types is None else self.types.links
 
     @property

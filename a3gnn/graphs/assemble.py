@@ -204,16 +204,24 @@ def edge_notes(given: int, loops: int, kept: int, edge_values: Collection[str] =
     return tuple(notes)
 
 
-def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], int, tuple[str, ...]]:
+def judged_labels(
+    labels: NDArray[Any], masks: Mapping[str, NDArray[Any]], name: str = "y", row: str = "node"
+) -> tuple[NDArray[Any], int, tuple[str, ...]]:
     """Returns checked labels as they are stored, a model's outputs per node, and notes on both.
 
     Classes after the last one that a mask selects, such as one for unknown, get no output; their nodes become
     unlabeled. Other classes without a mask keep their output, because later classes would be renumbered.
+
+    Args:
+        labels: Of all nodes, or of all edges of a relation.
+        masks: Which of them are in each part of the split.
+        name: Name of the labels in notes.
+        row: What a label is of, in notes.
     """
     kept = stored(labels)
     if target_of(labels) == "values":
-        note = "y holds floats, so the model predicts values, as in a regression; classes are integers"
-        return kept, num_outputs(labels), (f"{note}{_whole(kept)}",)
+        note = f"{name} holds floats, so the model predicts values, as in a regression; classes are integers"
+        return kept, num_outputs(labels), (f"{note}{_whole(kept, name)}",)
     if target_of(labels) == "labels":
         return kept, num_outputs(labels), ()
     there = np.unique(kept[kept >= 0])
@@ -226,21 +234,21 @@ def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tu
     ):
         if len(few):
             found = int(np.count_nonzero(np.isin(kept, few)))
-            nodes = f"{count(found, 'node')} {'is' if found == 1 else 'are'} {what}"
+            nodes = f"{count(found, row)} {'is' if found == 1 else 'are'} {what}"
             more = f" and {len(few) - _MAX_NAMED:,} more" if len(few) > _MAX_NAMED else ""
             several = f"classes {', '.join(map(str, few[:_MAX_NAMED]))}{more} are in no mask; their"
             notes.append(f"{f'class {few[0]} is in no mask; its' if len(few) == 1 else several} {nodes}")
     return np.where(kept < outputs, kept, -1) if outputs <= int(there.max()) else kept, outputs, tuple(notes)
 
 
-def _whole(values: NDArray[np.float32]) -> str:
+def _whole(values: NDArray[np.float32], name: str) -> str:
     """Returns that `values` may be classes, with the remedy; "" unless they are few whole numbers from 0, or NaN."""
     known = values[~np.isnan(values)]
     if not (known == np.round(known)).all() or known.min() < -1 or known.max() >= len(values):
         return ""
-    integers = "y.astype(int) or, in torch, y.long()"
+    integers = f"{name}.astype(int) or, in torch, {name}.long()"
     if len(known) < len(values):
-        integers = "np.nan_to_num(y, nan=-1).astype(int) or, in torch, y.nan_to_num(-1).long()"
+        integers = f"np.nan_to_num({name}, nan=-1).astype(int) or, in torch, {name}.nan_to_num(-1).long()"
     return f". All values are whole: if they are {count(len(np.unique(known)), 'class', 'classes')}, give {integers}"
 
 

@@ -18,7 +18,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
     p95, most, unevenness = float(np.percentile(degrees, 95)), int(degrees.max()), gini(degrees)
     del degrees
     equal = labeled = 0
-    if graph.target == "classes":
+    if graph.target == "classes" and graph.links is None:
         equal, labeled = equal_label_edges(graph.indptr, graph.indices, graph.labels)
     feature_bytes = graph.types.nbytes if graph.types else graph.features.nbytes
     component_sizes = np.bincount(component_roots(graph.indptr, graph.indices))

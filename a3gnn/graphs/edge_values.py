@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,11 @@ def are_readable(name: str, values: NDArray[Any]) -> bool:
 def num_columns(values: NDArray[Any]) -> int:
     """Returns the number of columns of `values`: 1 of a vector."""
     return int(values.shape[1]) if values.ndim == 2 else 1
+
+
+def num_edge_columns(values: Mapping[str, NDArray[Any]], read: Collection[str]) -> int:
+    """Returns the columns of edge_attr among the `values` of a graph if it is `read`; 0 otherwise."""
+    return num_columns(values["edge_attr"]) if "edge_attr" in read and "edge_attr" in values else 0
 
 
 def check_edge_values(values: Mapping[str, NDArray[Any]], num_edges: int) -> None:

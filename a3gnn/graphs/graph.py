@@ -161,7 +161,7 @@ class Graph(GraphArrays):
         if is_hetero(data):
             return cls._of_checked(typed_task(data, name, Target(target), shares))
         graph = cls._of_checked(from_data(data, name, split=shares))
-        for note in left_out(as_data(data)):
+        for note in left_out(as_data(data), graph.edge_values):
             warnings.warn(f"{name}: {note}", stacklevel=2)
         return graph
 

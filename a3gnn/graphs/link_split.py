@@ -72,19 +72,52 @@ def with_hidden(data: HeteroData, parts: Mapping[tuple[str, str, str], _Ids]) ->
         data: The graph.
         parts: The part of each edge of some relations.
     """
-    edges = _edges("data", data, None)
-    index = {one.relation: one.ids for one in edges}
+    index = {one.relation: one.ids for one in _edges("data", data, None) if one.relation is not None}
     size, kept = _size(index.values()), {name: part <= 0 for name, part in parts.items()}
     for relation, part in parts.items():
-        own = _flips(relation, relation)
-        pairs = np.unique(_keys(index[relation], size, own))
-        hidden = _keys(index[relation][:, part > 0], size, own)
-        for mirror in _mirrors(relation, edges, pairs, size, _named(None, relation, index)):
-            if mirror is not None and mirror not in parts:
+        hidden = _keys(index[relation][:, part > 0], size, _flips(relation, relation))
+        for mirror in mirrors_of(relation, index):
+            if mirror not in parts:
                 shown = ~np.isin(_keys(index[mirror], size, _flips(relation, mirror)), hidden)
                 kept[mirror] = kept.get(mirror, True) & shown
     made: HeteroData = _with_edges(data, {name: np.flatnonzero(one) for name, one in kept.items()}, None)
     return made
+
+
+def mirrors_of(
+    relation: tuple[str, str, str], index: Mapping[tuple[str, str, str], _Ids]
+) -> list[tuple[str, str, str]]:
+    """Returns the relations that mirror `relation`, as in `link_split`.
+
+    Args:
+        relation: A key of `index`.
+        index: The edges of each relation, int64, shape (2, num_edges).
+    """
+    size = _size(index.values())
+    edges = [_Edges("", name, ids, None) for name, ids in index.items()]
+    pairs = np.unique(_keys(index[relation], size, _flips(relation, relation)))
+    found = _mirrors(relation, edges, pairs, size, _named(None, relation, index))
+    return [one for one in found if one is not None]
+
+
+def random_parts(index: _Ids, relation: tuple[str, str, str], num_val: float, num_test: float, seed: int) -> _Ids:
+    """Returns the part of each edge of a relation: 0 for train, 1 for val, 2 for test, int64, shape (num_edges,).
+
+    They are drawn as by `link_split`, but each edge has one, those of an undirected relation included.
+
+    Args:
+        index: The edges, int64, shape (2, num_edges).
+        relation: Their relation.
+        num_val: As in `link_split`.
+        num_test: As in `link_split`.
+        seed: As in `link_split`.
+    """
+    size = _size([index])
+    pairs, place = np.unique(_keys(index, size, _flips(relation, relation)), return_inverse=True)
+    borders = _borders(num_val, num_test, 0.0, len(pairs))
+    parts: _Ids = np.searchsorted(borders, _ranks(pairs, size, seed), side="right")[place]
+    _check_filled(parts, num_val, num_test, 0.0)
+    return parts - 1
 
 
 class _Edges(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,9 +15,16 @@ from a3gnn.graphs.schema import Relation, Schema
 EVERY = "*"
 
 
+def value_in(kind: str) -> tuple[str, str]:
+    """Returns a target without the name of the values of edges that it ends with, and this name, or ""."""
+    source, comma, end = kind.rpartition(",")
+    end, _, value = end.partition("=") if comma else (end, "", "")
+    return f"{source}{comma}{end}", value
+
+
 def is_predicted(relation: Sequence[str], target: str) -> bool:
     """Returns whether `target`, such as `user,rates,item` or `node,*,node`, names `relation`; `*` names no reverse."""
-    source, name, end = target.split(",")
+    source, name, end = value_in(target)[0].split(",")
     ends = (relation[0], relation[2]) == (source, end)
     return ends and (name == relation[1] or (name == EVERY and not relation[1].startswith("rev_")))
 
@@ -25,6 +32,8 @@ def is_predicted(relation: Sequence[str], target: str) -> bool:
 @dataclass(frozen=True, eq=False)
 class Links:
     """The true pairs of the predicted relations: the examples of a link task, which its train, val and test ids count.
+
+    If `valued`, the labels of the graph are values of the pairs, which are predicted in place of the pairs themselves.
 
     A query is one end of a pair and its relation; its candidates are all nodes of the other end's type. Where both ends
     have the same type, each pair is ranked in both directions.
@@ -34,19 +43,33 @@ class Links:
         num_nodes: Nodes of the source and of the target type.
         pairs: Sources and targets as ids within their types, int32, shape (2, num_pairs).
         kinds: The relation of each pair as a place in `relations`, int32, shape (num_pairs,).
+        mirrors: Other relations of the graph that show pairs of a predicted one (`link_split`), as a place in the
+            schema's relations and one in `relations`.
+        valued: Whether values of the pairs are predicted.
     """
 
     relations: tuple[Relation, ...]
     num_nodes: tuple[int, int]
     pairs: NDArray[np.int32]
     kinds: NDArray[np.int32]
+    mirrors: tuple[tuple[int, int], ...] = ()
+    valued: bool = False
 
     @classmethod
-    def of(cls, schema: Schema, target: str, pairs: NDArray[np.int32], kinds: NDArray[np.int32]) -> Self:
-        """Returns the pairs of the relations of `target` in `schema`; `pairs` and `kinds` are those of the class."""
+    def of(
+        cls,
+        schema: Schema,
+        target: str,
+        pairs: NDArray[np.int32],
+        kinds: NDArray[np.int32],
+        mirrors: Iterable[Sequence[int]] = (),
+    ) -> Self:
+        """Returns the pairs of the relations of `target` in `schema`; the other arguments are those of the class."""
         relations = tuple(one for one in schema.relations if is_predicted(one, target))
         source, target_type = relations[0].source, relations[0].target
-        return cls(relations, (schema.counts[source], schema.counts[target_type]), pairs, kinds)
+        places = tuple((place, kind) for place, kind in mirrors)
+        num_nodes = schema.counts[source], schema.counts[target_type]
+        return cls(relations, num_nodes, pairs, kinds, places, bool(value_in(target)[1]))
 
     @property
     def ends(self) -> tuple[str, str]:

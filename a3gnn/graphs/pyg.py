@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import copy
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -88,8 +88,8 @@ def from_data(
         features, feature_notes = features_of(x)
         labels = _labels(y, nan_is_unlabeled)
         masks, mask_notes = masks_of(lambda kind: _optional(data, kind), labels, num_rows(features), split)
-        values = _edge_values(data)
-    notes = (*feature_notes, *mask_notes, *left_out(data))
+        values = edge_values_of(data)
+    notes = (*feature_notes, *mask_notes, *left_out(data, values))
     return assemble(name, edges, features, labels, masks, notes, source, values)
 
 
@@ -106,8 +106,8 @@ def from_unlabeled(data: Data, name: str) -> GraphArrays:
         check_edge_shape(edges)
         check_rows(data, edges.shape[1])
         features, notes = features_of(x)
-        values = _edge_values(data)
-    return assemble_unlabeled(name, edges, features, (*notes, *left_out(data)), values)
+        values = edge_values_of(data)
+    return assemble_unlabeled(name, edges, features, (*notes, *left_out(data, values)), values)
 
 
 def as_data(data: Any) -> Data:
@@ -238,7 +238,11 @@ def _to_hetero(graph: GraphArrays, types: Types) -> HeteroData:
         edges = np.flatnonzero(np.isin(owners, rows))
         targets = np.searchsorted(rows, owners[edges])
         sources = graph.indices[edges].astype(np.int64) - schema.first_node(relation.source)
-        data[tuple(relation)].edge_index = torch.from_numpy(np.stack([sources, targets]))
+        store = data[tuple(relation)]
+        store.edge_index = torch.from_numpy(np.stack([sources, targets]))
+        for name, values in graph.edge_values.items():
+            if columns := types.edge_columns[name][place]:
+                store[name] = torch.from_numpy(values[edges, :columns] if values.ndim == 2 else values[edges])
     store, first, last = data[types.target], types.first, types.first + types.num_targets
     labels = graph.labels[first:last]
     store.y = torch.from_numpy(np.array(labels if graph.target == "values" else labels.astype(np.int64)))
@@ -247,9 +251,9 @@ def _to_hetero(graph: GraphArrays, types: Types) -> HeteroData:
     return data
 
 
-def left_out(data: Data) -> tuple[str, ...]:
-    """Returns notes on the edge attributes of `data` that a graph doesn't have, and on splits that are unused."""
-    names = sorted({*edge_attributes(data)} - {*_edge_values(data)})
+def left_out(data: Data, read: Collection[str]) -> tuple[str, ...]:
+    """Returns notes on the edge attributes of `data` that are not `read`, and on splits that are unused."""
+    names = sorted({*edge_attributes(data)} - {*read})
     others = (name for name in data.to_dict() if name not in SPLIT_NAMES)
     on_splits = unused_splits(name for name in others if name != "split_idx" or not isinstance(data[name], Mapping))
     if not names:
@@ -258,8 +262,8 @@ def left_out(data: Data) -> tuple[str, ...]:
     return (f"{are}: of edges, a3gnn reads numbers in {' and '.join(EDGE_VALUES)}", *on_splits)
 
 
-def _edge_values(data: Data) -> dict[str, NDArray[Any]]:
-    """Returns the values of edges in `data`, by name, that have a readable form."""
+def edge_values_of(data: Any) -> dict[str, NDArray[Any]]:
+    """Returns the values of edges in `data`, or in a relation of it, by name, that have a readable form."""
     import torch
 
     found = {name: data.get(name) for name in EDGE_VALUES}

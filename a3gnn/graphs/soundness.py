@@ -144,6 +144,10 @@ def _wrong_types(graph: GraphArrays, types: Types) -> Iterator[Violation]:
         yield Violation("rows", f"rows must have {schema.num_rows + 1} values, got {len(types.rows)}")
     elif not np.array_equal(types.row_ends, graph.indptr):
         yield Violation("rows", "rows and indptr must have the same in-neighbors of each node, but they differ")
+    for name, array in graph.edge_values.items():
+        widths = types.edge_columns.get(name, ())
+        if len(widths) != len(schema.relations) or max(widths, default=0) != array.reshape(len(array), -1).shape[1]:
+            yield Violation(name, f"{name} must have columns of each relation, got {widths} for shape {array.shape}")
     if types.links is not None and types.links.pairs.shape != (2, len(types.links.kinds)):
         yield Violation("pairs", f"pairs must have two rows and a column per kind, got {types.links.pairs.shape}")
 

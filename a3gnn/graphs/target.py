@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from a3gnn.errors import UsageError, nearest
+from a3gnn.graphs.links import value_in
 from a3gnn.graphs.split import Split
 
 #: The begin of a spec that names the predicted type.
@@ -17,7 +18,8 @@ class Target(NamedTuple):
 
     Attributes:
         kind: A node type; "" for the only one with labels. Or a relation as SOURCE,RELATION,TARGET, whose links are
-            predicted; the relation `*` stands for all between both types.
+            predicted; the relation `*` stands for all between both types. Or SOURCE,RELATION,TARGET=NAME: the values
+            NAME of the relation's edges are predicted.
     """
 
     kind: str = ""
@@ -26,6 +28,11 @@ class Target(NamedTuple):
     def is_relation(self) -> bool:
         """Whether links are predicted, not nodes."""
         return "," in self.kind
+
+    @property
+    def value(self) -> str:
+        """Name of the predicted values of edges; "" if nodes or links are predicted."""
+        return value_in(self.kind)[1]
 
     @classmethod
     def in_spec(cls, spec: str) -> tuple[Self, str]:

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError, TypedSetError, UsageError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabeled, canonical, edge_notes, judged_labels, naming_graph
+from a3gnn.graphs.edge_values import EDGE_VALUES, check_edge_values, num_columns, place_values
 from a3gnn.graphs.edges import EdgeList, Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, target_of
-from a3gnn.graphs.link_task import link_pairs
-from a3gnn.graphs.links import Links
+from a3gnn.graphs.link_split import mirrors_of
+from a3gnn.graphs.link_task import link_task
+from a3gnn.graphs.links import Links, is_predicted
 from a3gnn.graphs.load import as_named, converted_copy, load_arrays
-from a3gnn.graphs.pyg import REMEDIES, array_of, features_of, is_hetero
+from a3gnn.graphs.pyg import REMEDIES, array_of, edge_values_of, features_of, is_hetero
 from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.graphs.split import MASKS, Split, masks_of
 from a3gnn.graphs.target import ANY, Target, known_type
@@ -113,16 +115,19 @@ def typed_task(
                 f"the target {kind} must have in-neighbors in a relation, got none; torch_geometric.transforms."
                 "ToUndirected()(data) adds reverse relations"
             )
+        values = _edge_values(found, lists)
     notes = (*notes, *of_features, *of_masks)
     pairs = [np.stack([one.sources, one.targets]) for one in lists.values()]
     if len(numbers) == len(found.edge_types) == 1 and features[0] is not None:
+        of_edges = {one: np.concatenate([of[one] for of in values.values()]) for one in next(iter(values.values()))}
         if not labeled:
-            return assemble_unlabeled(name, np.hstack(pairs), features[0], notes)
-        return assemble(name, np.hstack(pairs), features[0], labels, masks, notes, source)
+            return assemble_unlabeled(name, np.hstack(pairs), features[0], notes, of_edges)
+        return assemble(name, np.hstack(pairs), features[0], labels, masks, notes, source, of_edges)
     schema = Schema.of(numbers, list(lists))
     edges = Edges.of_relations(schema, [lists[one] for one in schema.relations])
     rows, indices = edges.distinct()
-    types = Types(schema, rows, features, kind)
+    columns, placed = _placed(schema, lists, values, rows, indices)
+    types = Types(schema, rows, features, kind, edge_columns=columns)
     judged, outputs, of_labels = judged_labels(labels, masks) if labeled else (labels, 0, ())
     train_ids, val_ids, test_ids = (
         (types.first + np.flatnonzero(masks.get(mask, ()))).astype(np.int32) for mask in MASKS
@@ -137,9 +142,10 @@ def typed_task(
         val_ids=val_ids,
         test_ids=test_ids,
         num_classes=outputs,
-        notes=(*notes, *of_labels, *edge_notes(len(edges.indices), 0, len(indices))),
+        notes=(*notes, *of_labels, *edge_notes(len(edges.indices), 0, len(indices), placed)),
         source=source,
         types=types,
+        **placed,
     )
 
 
@@ -154,6 +160,11 @@ def _labels(
     labels: NDArray[Any] = array_of("y", store.y.detach().cpu())
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels.reshape(-1)
+    if len(labels) > number and "x" not in store and "num_nodes" not in store:
+        raise GraphError(
+            f"{store._key} must have num_nodes or x, because its edges end at {number} nodes and y has {len(labels)} "
+            f"labels; data[{store._key!r}].num_nodes = {len(labels)}"
+        )
     masks, notes = masks_of(lambda one: _array(store, one), labels, number, split)
     check_labels(labels, number)
     check_masks(masks, labels)
@@ -170,29 +181,44 @@ def _link_graph(
     mirrored: bool,
     source: str | None,
 ) -> GraphArrays:
-    """Returns the graph of `data` whose links are predicted; the arguments are those of `typed_task`."""
-    shown, pairs, kinds, part, of_links = link_pairs(data, numbers, target, split)
-    lists, of_lists = _edge_lists(shown, numbers, mirrored)
-    features, of_features = _features(shown, numbers)
+    """Returns the graph of `data` whose links or edges are predicted; the arguments are those of `typed_task`."""
+    task = link_task(data, numbers, target, split)
+    lists, of_lists = _edge_lists(task.shown, numbers, mirrored)
+    features, of_features = _features(task.shown, numbers)
     schema = Schema.of(numbers, list(lists))
     edges = Edges.of_relations(schema, [lists[one] for one in schema.relations])
     indptr, indices = edges.distinct()
-    types = Types(schema, indptr, features, target.kind, Links.of(schema, target.kind, pairs, kinds))
-    train_ids, val_ids, test_ids = (np.flatnonzero(part == code).astype(np.int32) for code in range(3))
+    links = Links.of(schema, target.kind, task.pairs, task.kinds, _mirrors(schema, target, lists))
+    columns, placed = _placed(schema, lists, _edge_values(task.shown, lists), indptr, indices)
+    types = Types(schema, indptr, features, target.kind, links, columns)
+    train_ids, val_ids, test_ids = (np.flatnonzero(task.part == code).astype(np.int32) for code in range(3))
     return GraphArrays(
         name=name,
         indptr=types.row_ends,
         indices=indices,
         features=DenseFeatures(np.empty((sum(numbers.values()), 0), dtype=np.float32)),
-        labels=np.zeros(len(part), dtype=np.int64),
+        labels=task.labels,
         train_ids=train_ids,
         val_ids=val_ids,
         test_ids=test_ids,
-        num_classes=0,
-        notes=(*of_lists, *of_features, *of_links, *edge_notes(len(edges.indices), 0, len(indices))),
+        num_classes=task.outputs,
+        notes=(*of_lists, *of_features, *task.notes, *edge_notes(len(edges.indices), 0, len(indices), placed)),
         source=source,
         types=types,
+        **placed,
     )
+
+
+def _mirrors(schema: Schema, target: Target, lists: dict[Relation, EdgeList]) -> list[tuple[int, int]]:
+    """Returns `Links.mirrors` of a graph with the edges `lists`."""
+    index = {tuple(one): np.stack([edges.sources, edges.targets]) for one, edges in lists.items()}
+    predicted = [one for one in schema.relations if is_predicted(one, target.kind)]
+    return [
+        (schema.relations.index(Relation(*other)), kind)
+        for kind, one in enumerate(predicted)
+        for other in mirrors_of(tuple(one), index)
+        if Relation(*other) not in predicted
+    ]
 
 
 def _source(spec: str, target: Target, split: Split | None) -> str | None:
@@ -263,6 +289,42 @@ def _edge_lists(
     more = f" and {len(added) - _MAX_NAMED} more" if len(added) > _MAX_NAMED else ""
     which = f"{', '.join(added[:_MAX_NAMED])}{more}"
     return lists, (f"{count(len(added), 'relation')} without a reverse got one, rev_NAME: {which}",)
+
+
+def _edge_values(data: HeteroData, lists: dict[Relation, EdgeList]) -> dict[Relation, dict[str, NDArray[Any]]]:
+    """Returns the checked values of the edges of each of `lists`, by name; a reverse has those of its relation."""
+    found = {}
+    for relation, edges in lists.items():
+        source, name, target = relation
+        key = tuple(relation) if tuple(relation) in data.edge_types else (target, name.removeprefix("rev_"), source)
+        found[relation] = edge_values_of(data[key])
+        with naming_graph(",".join(key)):
+            check_edge_values(found[relation], len(edges.sources))
+    return found
+
+
+def _placed(
+    schema: Schema,
+    lists: dict[Relation, EdgeList],
+    values: dict[Relation, dict[str, NDArray[Any]]],
+    rows: NDArray[np.int64],
+    indices: NDArray[np.int32],
+) -> tuple[dict[str, tuple[int, ...]], dict[str, NDArray[np.float32]]]:
+    """Returns `Types.edge_columns`, and the `values` of edges by name, aligned with `indices`, which have `rows`."""
+    of_relations, columns, found = [values[one] for one in schema.relations], {}, {}
+    for name in EDGE_VALUES:
+        widths = tuple(num_columns(of[name]) if name in of else 0 for of in of_relations)
+        if not max(widths, default=0):
+            continue
+        out = np.zeros((len(indices), max(widths)), dtype=np.float32)
+        for place, (relation, width) in enumerate(zip(schema.relations, widths, strict=True)):
+            if width:
+                edges, wide = lists[relation], np.zeros((len(lists[relation].sources), max(widths)), dtype=np.float32)
+                wide[:, :width] = values[relation][name].reshape(-1, width)
+                sources = edges.sources + schema.first_node(relation.source)
+                place_values(np.stack([sources, schema.rows(place, edges.targets)]), wide, rows, indices, out)
+        columns[name], found[name] = widths, out if name == "edge_attr" else out[:, 0]
+    return columns, found
 
 
 def _is_symmetric(sources: NDArray[np.int64], targets: NDArray[np.int64], num_nodes: int) -> bool:

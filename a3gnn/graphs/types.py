@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures, features_from
-from a3gnn.graphs.links import Links
+from a3gnn.graphs.links import Links, value_in
 from a3gnn.graphs.schema import Relation, Schema
 
 
@@ -22,33 +23,44 @@ class GraphTypes(NamedTuple):
         num_nodes: Nodes of each type. `x_dict` has the ids of the nodes of a type without features, int64, for an
             embedding of so many rows.
         metadata: PyG's: the node types, and the relations as (source type, name, target type).
-        target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`.
+        target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`, or
+            values of its edges, such as `user,rates,item=edge_weight`.
+        edge_values: Columns of the values of edges by their name, edge_attr or edge_weight, and the relations that have
+            them.
     """
 
     in_channels: dict[str, int]
     num_nodes: dict[str, int]
     metadata: tuple[list[str], list[tuple[str, str, str]]]
     target: str
+    edge_values: Mapping[str, dict[tuple[str, str, str], int]] = MappingProxyType({})
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
-        return {**self._asdict(), "metadata": [self.metadata[0], [list(one) for one in self.metadata[1]]]}
+        fields = {**self._asdict(), "metadata": [self.metadata[0], [list(one) for one in self.metadata[1]]]}
+        values = {name: [[*one, width] for one, width in of.items()] for name, of in fields.pop("edge_values").items()}
+        return fields | ({"edge_values": values} if values else {})
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the types of `to_dict`."""
         types, relations = fields["metadata"]
-        return cls(**{**fields, "metadata": (list(types), [tuple(one) for one in relations])})
+        values = {
+            name: {(source, called, target): width for source, called, target, width in of}
+            for name, of in fields.get("edge_values", {}).items()
+        }
+        metadata = list(types), [tuple(one) for one in relations]
+        return cls(**{**fields, "metadata": metadata, "edge_values": values})
 
     @property
     def has_links(self) -> bool:
-        """Whether links are predicted, not nodes."""
+        """Whether links or values of edges are predicted, not nodes."""
         return "," in self.target
 
     @property
     def predicted(self) -> tuple[str, ...]:
         """The types whose rows a model returns: the target, or both ends of links."""
-        return tuple(dict.fromkeys(self.target.split(",")[::2]))
+        return tuple(dict.fromkeys(value_in(self.target)[0].split(",")[::2]))
 
     @property
     def num_embedded(self) -> dict[str, int]:
@@ -70,8 +82,10 @@ class Types:
         schema: Types and relations.
         rows: Pointers of the rows of `Schema` into the graph's `indices`, int64, shape (num_rows + 1,).
         features: The features of each type; None for a type without any.
-        target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`.
-        links: The links that are predicted; None if nodes are.
+        target: As in `GraphTypes`.
+        links: The links that are predicted, or the edges whose values are; None if nodes are.
+        edge_columns: Columns of each relation's values of edges by their name; 0 for a relation without any. The
+            graph's values have the most of a relation, and zeros beyond the others'.
     """
 
     schema: Schema
@@ -79,6 +93,7 @@ class Types:
     features: tuple[DenseFeatures | SparseFeatures | None, ...]
     target: str
     links: Links | None = None
+    edge_columns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def for_model(self) -> GraphTypes:
@@ -86,7 +101,11 @@ class Types:
         named = zip(self.schema.types, self.features, strict=True)
         columns = {kind: one.shape[1] for kind, one in named if one is not None}
         relations = [(one.source, one.name, one.target) for one in self.schema.relations]
-        return GraphTypes(columns, self.schema.counts, (list(self.schema.types), relations), self.target)
+        values = {
+            name: {one: width for one, width in zip(relations, widths, strict=True) if width}
+            for name, widths in self.edge_columns.items()
+        }
+        return GraphTypes(columns, self.schema.counts, (list(self.schema.types), relations), self.target, values)
 
     @property
     def first(self) -> int:
@@ -132,6 +151,12 @@ class Types:
             "num_nodes": list(schema.num_nodes),
             "relations": [list(one) for one in schema.relations],
             "target": self.target,
+            **(
+                {"edge_columns": {name: list(of) for name, of in self.edge_columns.items()}}
+                if self.edge_columns
+                else {}
+            ),
+            **({} if self.links is None else {"mirrors": [list(one) for one in self.links.mirrors]}),
         }
 
     @classmethod
@@ -148,5 +173,7 @@ class Types:
             features.append(features_from(own) if own else None)
         links = None
         if "pairs" in arrays:
-            links = Links.of(schema, fields["target"], arrays["pairs"], arrays["pair_kinds"])
-        return cls(schema, arrays["rows"], tuple(features), fields["target"], links)
+            given = arrays["pairs"], arrays["pair_kinds"], fields.get("mirrors", ())
+            links = Links.of(schema, fields["target"], *given)
+        columns = {name: tuple(widths) for name, widths in fields.get("edge_columns", {}).items()}
+        return cls(schema, arrays["rows"], tuple(features), fields["target"], links, columns)

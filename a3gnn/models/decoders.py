@@ -115,18 +115,23 @@ class MLP(Decoder):
     Args:
         width: Columns of rows, and of the hidden layer.
         num_relations: Relations.
+        outputs: Columns of `outputs`.
     """
 
-    def __init__(self, width: int, num_relations: int) -> None:
+    def __init__(self, width: int, num_relations: int, outputs: int = 1) -> None:
         super().__init__()
         self.head, self.tail = nn.Linear(width, width), nn.Linear(width, width, bias=False)
         self.relation = nn.Parameter(torch.zeros(num_relations, width))
-        self.out = nn.Linear(width, 1)
+        self.out = nn.Linear(width, outputs)
 
     def pairs(self, heads: Tensor, tails: Tensor, relations: Tensor) -> Tensor:
         """Returns the score of each pair."""
+        return self.outputs(heads, tails, relations)[:, 0]
+
+    def outputs(self, heads: Tensor, tails: Tensor, relations: Tensor) -> Tensor:
+        """Returns the outputs for each pair, float32, shape (num_pairs, outputs); arguments as in `pairs`."""
         hidden = torch.relu(self.head(heads) + self.tail(tails) + taken(self.relation, relations))
-        found: Tensor = self.out(hidden)[:, 0]
+        found: Tensor = self.out(hidden)
         return found
 
     def block(self, queries: Tensor, candidates: Tensor, relations: Tensor, *, are_heads: bool = True) -> Tensor:

@@ -12,7 +12,7 @@ from torch.nn import functional
 from a3gnn.errors import ModelError
 from a3gnn.graphs.links import is_predicted
 from a3gnn.graphs.types import GraphTypes
-from a3gnn.models.decoders import make_decoder, taken
+from a3gnn.models.decoders import MLP, make_decoder, taken
 from a3gnn.pipeline.pairs import LinkExamples, Rivals
 from a3gnn.task import Task
 
@@ -47,12 +47,13 @@ class LinkModel(nn.Module):
         encoder: `forward(x_dict, edge_index_dict)` returns rows of `width` columns by type.
         types: Types of the graph, with a relation as target.
         task: Its `hidden_channels` are the columns of rows; its `decoder` and `weight_decay` are used, too.
+        outputs: Outputs per edge, by an `MLP`, if values of edges are predicted; 0 for links.
 
     Raises:
         ModelError: The encoder has its own loss, optimizer or schedule, or the width is odd for rotate.
     """
 
-    def __init__(self, encoder: nn.Module, types: GraphTypes, task: Task) -> None:
+    def __init__(self, encoder: nn.Module, types: GraphTypes, task: Task, outputs: int = 0) -> None:
         super().__init__()
         from torch_geometric.nn.module_dict import ModuleDict  # PyG takes 65 MiB, which trainings of nodes need not
 
@@ -66,20 +67,22 @@ class LinkModel(nn.Module):
         self.nodes = ModuleDict({kind: nn.Embedding(types.num_nodes[kind], width) for kind in types.predicted})
         for table in self.nodes.values():
             nn.init.normal_(table.weight, std=width**-0.5 if isinstance(encoder, NoEncoder) else 0.1 * width**-0.5)
-        self.bias = nn.Embedding(types.num_nodes[self.ends[1]], 1) if task.decoder == "dot" else None
+        self.bias = nn.Embedding(types.num_nodes[self.ends[1]], 1) if task.decoder == "dot" and not outputs else None
         if self.bias is not None:
             nn.init.zeros_(self.bias.weight)
         num_relations = sum(is_predicted(one, types.target) for one in types.metadata[1])
-        self.decoder = make_decoder(task.decoder, width, num_relations)
+        self.decoder = MLP(width, 1, outputs) if outputs else make_decoder(task.decoder, width, num_relations)
         self.updates_rows = not task.weight_decay
 
-    def forward(self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor]) -> dict[str, Tensor]:
-        """Returns the encoder's rows of both ends, by type.
+    def forward(
+        self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor], **values: dict[Any, Tensor]
+    ) -> dict[str, Tensor]:
+        """Returns the encoder's rows of both ends, by type; `values` of edges are passed to it by name.
 
         Raises:
             ModelError: It returns something else.
         """
-        found = self.encoder(x_dict, edge_index_dict)
+        found = self.encoder(x_dict, edge_index_dict, **values)
         if not isinstance(found, Mapping) or any(kind not in found for kind in self.ends):
             got = f"a dict of {', '.join(found)}" if isinstance(found, Mapping) else type(found).__name__
             raise ModelError(f"forward must return a dict with the rows of {' and '.join(self.ends)}, got {got}")
@@ -103,6 +106,11 @@ class LinkModel(nn.Module):
         weight = table.weight
         assert isinstance(weight, Tensor)
         return functional.embedding(ids, weight, sparse=self.updates_rows and not weight.is_cuda)
+
+    def outputs(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """Returns the outputs for edges with these rows at their ends, float32, shape (num_edges, outputs)."""
+        assert isinstance(self.decoder, MLP), "values of edges are predicted"
+        return self.decoder.outputs(heads, tails, torch.zeros(len(heads), dtype=torch.int64, device=heads.device))
 
     def loss(self, heads: Tensor, tails: Tensor, examples: LinkExamples) -> Tensor:
         """Returns the mean loss of the pairs of a mini-batch (`NegativeDraws`), over all directions.

@@ -17,6 +17,7 @@ from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.sampling.negatives import Candidates, Negatives
 from a3gnn.sampling.relabeling import forget, relabel
 from a3gnn.sampling.sampler import PositionMaps
+from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.storage.compiled import njit, readonly
 from a3gnn.task import NegativeDraws
@@ -93,17 +94,29 @@ class PairSeeds:
         links: The pairs.
         schema: The types of the graph.
         train_ids: The pairs of training; no rival of a single pair is one of them.
-        draws: Rivals of each pair.
+        draws: Rivals of each pair; None if values of pairs are predicted, which have none.
         seed: Keys the random numbers.
+        hides: Whether `without` takes pairs out of message passing.
     """
 
     def __init__(
-        self, links: Links, schema: Schema, train_ids: NDArray[np.int32], draws: NegativeDraws, seed: int
+        self,
+        links: Links,
+        schema: Schema,
+        train_ids: NDArray[np.int32],
+        draws: NegativeDraws | None,
+        seed: int,
+        *,
+        hides: bool = False,
     ) -> None:
-        self._links, self._draws = links, draws
-        self._first = links.first_nodes(schema)
+        self._links = links
+        self._schema, self._first = schema, links.first_nodes(schema)
+        self._hidden_in = _shown_in(links, schema) if hides else None
         self._positions = PositionMaps(int(schema.layout[0, -1]))
-        self._directions = [self._direction(train_ids, one, seed) for one in links.directions]
+        self._directions = []
+        if draws is not None:
+            self._draws = draws
+            self._directions = [self._direction(train_ids, one, seed) for one in links.directions]
 
     def planned(self, batch: PlannedBatch, epoch: int) -> tuple[PlannedBatch, LinkExamples]:
         """Returns the mini-batch of the pairs that `batch` has as seeds, with their nodes as seeds, and the pairs.
@@ -124,6 +137,35 @@ class PairSeeds:
         ]
         heads, tails = (one[:count] for one in places)
         return dataclasses.replace(batch, seeds=seeds), LinkExamples(ids, heads, tails, relations, tuple(rivals))
+
+    def without(self, subgraph: Subgraph, examples: LinkExamples) -> Subgraph:
+        """Returns `subgraph` without its own pairs and their reverses, if pairs are hidden; its nodes stay."""
+        if self._hidden_in is None:
+            return subgraph
+        return self._hiding(subgraph, examples, self._hidden_in)
+
+    def _hiding(self, subgraph: Subgraph, examples: LinkExamples, hidden_in: NDArray[np.bool_]) -> Subgraph:
+        """Returns `subgraph` without its own pairs.
+
+        Args:
+            subgraph: Sampled for the seeds of `planned`.
+            examples: Its pairs.
+            hidden_in: The result of `_shown_in`.
+        """
+        ends = self._links.pairs[:, examples.ids].astype(np.int64) + np.array(self._first)[:, None]
+        size = int(self._schema.layout[0, -1])
+        keys, rows = ends[0] * size + ends[1], subgraph.rows
+        order = np.argsort(keys, kind="stable")
+        if rows is None:
+            rows = self._schema.row_table(subgraph.n_id[: subgraph.hop_sizes[-2]])
+        pairs = keys[order], self._links.kinds[examples.ids][order], size, hidden_in
+        kept = not_own(subgraph.n_id[: subgraph.num_seeds], subgraph.indptr, subgraph.indices, rows, *pairs)
+        if kept.all():
+            return subgraph
+        before = np.concatenate([[0], kept.cumsum()])
+        ids = None if subgraph.e_id is None else subgraph.e_id[kept]
+        indptr = before[subgraph.indptr].astype(np.int32)
+        return dataclasses.replace(subgraph, indptr=indptr, indices=subgraph.indices[kept], e_id=ids)
 
     def _rivals(self, of: _Direction, ids: NDArray[np.int32], epoch: int, index: int) -> NDArray[np.int64]:
         """Returns rivals of the pairs `ids` as ids within their type, int64, shape (n, amount) or (amount,)."""
@@ -175,6 +217,59 @@ class PairSeeds:
         draws = Negatives(derive(seed, "negatives", int(are_heads)), (ends[0], ends[1]), readonly(avoided))
         known = readonly(np.unique(queries * sizes[1] + candidates))
         return _Direction(are_heads, draws, known, sizes[1])
+
+
+def _shown_in(links: Links, schema: Schema) -> NDArray[np.bool_]:
+    """Returns which relations show pairs, bool, shape (num_relations, num_predicted, 2): as they are, and reversed."""
+    found = np.zeros((len(schema.relations), len(links.relations), 2), dtype=np.bool_)
+    own = [(schema.relations.index(one), kind) for kind, one in enumerate(links.relations)]
+    for place, kind in (*own, *links.mirrors):
+        ends = schema.relations[place].source, schema.relations[place].target
+        found[place, kind] |= ends == links.ends, ends == links.ends[::-1]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def not_own(
+    seeds: NDArray[np.int32],
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    keys: NDArray[np.int64],
+    kinds: NDArray[np.int32],
+    size: int,
+    hidden_in: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Returns which edges of a sampled neighborhood are none of a mini-batch's pairs, bool, shape (num_edges,).
+
+    Args:
+        seeds: The first nodes of the neighborhood, among which are both ends of each pair.
+        indptr: As in `Subgraph`.
+        indices: As in `Subgraph`.
+        rows: As in `Subgraph`.
+        keys: The pairs as `head * size + tail`, ids through all types, ascending.
+        kinds: Their relations.
+        size: Above all ids.
+        hidden_in: Which relations show pairs (`_shown_in`).
+    """
+    kept = np.ones(len(indices), dtype=np.bool_)
+    for row in range(rows.shape[1]):
+        target, relation = rows[0, row], rows[1, row]
+        if target >= len(seeds):
+            break  # rows are in the order of their nodes
+        if not hidden_in[relation].any():
+            continue
+        for e in range(indptr[row], indptr[row + 1]):
+            if indices[e] >= len(seeds):
+                continue
+            ends = np.int64(seeds[indices[e]]), np.int64(seeds[target])
+            for flip in range(2):
+                key = ends[flip] * size + ends[1 - flip]
+                at = np.searchsorted(keys, key)
+                while at < len(keys) and keys[at] == key:
+                    kept[e] &= not hidden_in[relation, kinds[at], flip]
+                    at += 1
+    return kept
 
 
 @njit(cache=True, nogil=True)

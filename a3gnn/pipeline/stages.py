@@ -82,6 +82,8 @@ class Stages:
         else:
             assert isinstance(self.sampler, Sampler | CutSampler), "only the host samples by time"
             subgraph = self.sampler.sample(planned.seeds, epoch, planned.index, planned.until)
+        if self.pairs is not None and examples is not None:
+            subgraph = self.pairs.without(subgraph, examples)
         return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin, examples)
 
     def gather(self, sampled: SampledBatch) -> MiniBatch:
@@ -130,18 +132,24 @@ class Stages:
             seconds=seconds,
             aggregator=self.aggregator,
             typed=typed,
-            edges=self._values(subgraph),
+            edges=self._values(subgraph, typed),
             whole_edges={} if share is None else self._values(share.whole, weights=True),
             examples=sampled.examples,
         )
 
-    def _values(self, subgraph: Subgraph, *, weights: bool = False) -> dict[str, torch.Tensor]:
-        """Returns the values of the edges of `subgraph`, by name; `weights` leaves out attributes."""
+    def _values(
+        self, subgraph: Subgraph, typed: TypedRows | None = None, *, weights: bool = False
+    ) -> dict[str, torch.Tensor]:
+        """Returns the values of the edges of `subgraph`, by name; `weights` leaves out attributes.
+
+        With types they are in the order of the relations, as in `TypedSubgraph`.
+        """
         if not self.edge_values:
             return {}
         assert subgraph.e_id is not None, "a sampler of edges with ids"
+        ids = subgraph.e_id if typed is None else np.concatenate(typed.view.e_id)
         read = {name: array for name, array in self.edge_values.items() if array.ndim == 1 or not weights}
-        return {name: torch.from_numpy(array[subgraph.e_id]) for name, array in read.items()}
+        return {name: torch.from_numpy(array[ids]) for name, array in read.items()}
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
         """Samples and gathers the mini-batch `planned`."""

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import flop_registry
 
 from a3gnn.errors import ModelError, UsageError
 from a3gnn.features.row_table import AGGREGATORS, input_width
+from a3gnn.graphs.edge_values import num_edge_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.input_rows import InputRows
 from a3gnn.models.own.factory import Factory
@@ -51,6 +52,7 @@ def described(task: Task, graph: Graph) -> Task:
         return task
     factory, imported = Factory.of(task.model), set(sys.modules)
     module = factory.build_for(task, graph.in_channels, graph.num_classes)
+    outputs = graph.num_classes if graph.links is None else 0  # rows of any width
     model = UserModel.of(factory.name, module, graph.target_type).on(graph.edge_values)
     edges = graph.placed_edges if model.edge_values else graph.edges
     sampler = Sampler(edges, task.fanouts, seed=task.seed)
@@ -58,11 +60,11 @@ def described(task: Task, graph: Graph) -> Task:
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"), model.edge_values)
     try:
         with torch.random.fork_rng(devices=[]):
-            cost = counted(model, inputs, extent, subgraph.num_seeds, graph.num_classes)
+            cost = counted(model, inputs, extent, subgraph.num_seeds, outputs)
             found = accelerated(model)
             if found and all(layer.reason is None and layer.layer in _SUMS for layer in found):
                 cost = by_kernels(cost)
-            aggregates = _table(model, inputs, subgraph.num_seeds, graph.num_classes)
+            aggregates = _table(model, inputs, subgraph.num_seeds, outputs)
     except ModelError:
         raise
     except Exception as error:
@@ -73,7 +75,14 @@ def described(task: Task, graph: Graph) -> Task:
     sources.check(imported)
     native = sum(layer.reason is None for layer in found)
     own = OwnModel(
-        sources.hash, model.shapes, model.takes, aggregates, cost, native=native, edge_values=model.edge_values
+        sources.hash,
+        model.shapes,
+        model.takes,
+        aggregates,
+        cost,
+        native=native,
+        edge_values=model.edge_values,
+        edge_dim=num_edge_columns(graph.edge_values, model.edge_values),
     )
     return dataclasses.replace(task, own=own)
 
@@ -185,6 +194,11 @@ def _halved(structure: Any) -> Any:
     """Returns `structure` with only the first half of the edges, by target."""
     if isinstance(structure, ValuedEdges):
         half = _halved(structure.edge_index)
+        if isinstance(half, dict):
+            of = structure.values.items()
+            return ValuedEdges(
+                half, {name: {key: one[: half[key].shape[1]] for key, one in part.items()} for name, part in of}
+            )
         return ValuedEdges(half, {name: one[: half.shape[1]] for name, one in structure.values.items()})
     if isinstance(structure, dict):
         return {relation: _halved(one) for relation, one in structure.items()}

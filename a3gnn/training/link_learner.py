@@ -1,15 +1,18 @@
-"""`LinkLearner`: the learner of links: an encoder that is trained as users' models are, and a decoder."""
+"""`LinkLearner` and `EdgeLearner`: an encoder that is trained as users' models are, and a decoder of pairs."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from a3gnn.evaluation.link_evaluator import LinkEvaluator
+from a3gnn.evaluation.link_evaluator import EdgeEvaluator, LinkEvaluator
 from a3gnn.models.links import LinkModel
+from a3gnn.models.loss import Loss, loss_of
 from a3gnn.models.own.inputs import Inputs
+from a3gnn.models.own.user_model import called
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.training.own_learner import Own
@@ -36,19 +39,46 @@ class LinkLearner(Own):
 
     def _outputs(self, inputs: Inputs, batch: MiniBatch) -> Any:
         """Returns the encoder's rows by type."""
-        return self._own.module(*inputs)
+        return called(self._own.module, *inputs)
 
     def _loss_of(self, outputs: Any, batch: MiniBatch) -> Tensor:
-        module, types, links = self._own.module, self._graph.types, self._graph.links
-        assert isinstance(module, LinkModel)
+        """Returns the mean loss of the pairs."""
+        assert batch.examples is not None
+        return self._module.loss(*self._rows(outputs, batch), batch.examples.to(self._device))
+
+    @property
+    def _module(self) -> LinkModel:
+        assert isinstance(self._own.module, LinkModel)
+        return self._own.module
+
+    def _rows(self, outputs: Any, batch: MiniBatch) -> list[Tensor]:
+        """Returns the rows that the decoder takes of the seeds at both ends."""
+        module, types, links = self._module, self._graph.types, self._graph.links
         assert types is not None
         assert links is not None
         assert batch.typed is not None
-        assert batch.examples is not None
         rows = []
         for are_tails, kind in enumerate(links.ends):
             place = types.schema.types.index(kind)
             count = int(batch.typed.view.num_sampled_nodes[place, 0])
             ids = torch.from_numpy(batch.typed.view.n_id[place][:count]).to(self._device)
             rows.append(module.rows(outputs[kind][:count], ids, are_tails=bool(are_tails)))
-        return module.loss(rows[0], rows[1], batch.examples.to(self._device))
+        return rows
+
+
+class EdgeLearner(LinkLearner):
+    """A `Learner` for a `LinkModel` that predicts values of edges; otherwise as `LinkLearner`."""
+
+    _evaluator_kind = EdgeEvaluator
+
+    @cached_property
+    def _value_loss(self) -> Loss:
+        return loss_of(self._graph, self._task, self._device)
+
+    def _loss_of(self, outputs: Any, batch: MiniBatch) -> Tensor:
+        """Returns the mean loss of the edges."""
+        assert batch.examples is not None
+        heads, tails = self._rows(outputs, batch)
+        examples = batch.examples.to(self._device)
+        found = self._module.outputs(heads[examples.heads], tails[examples.tails])
+        return self._value_loss(found, batch.y.to(self._device))

@@ -47,6 +47,13 @@ class SavedModel:
     weights: Mapping[str, Tensor]
     types: GraphTypes | None = None
 
+    @property
+    def predicts(self) -> str:
+        """What the model predicts, as text: `classes`, `links`, `values of edges`."""
+        if self.types is None or not self.types.has_links or self.target == "links":
+            return self.target
+        return "values of edges"
+
     @classmethod
     def of(cls, model: torch.nn.Module, task: Task, graph: Graph) -> Self:
         """Returns `model` of a task that was trained on `graph`; shares its weights without copying."""

@@ -40,7 +40,7 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import NegativeDraws, Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
-from a3gnn.training.link_learner import LinkLearner
+from a3gnn.training.link_learner import EdgeLearner, LinkLearner
 from a3gnn.training.own_learner import Own
 from a3gnn.training.step import EpochWork, Step, step_of
 
@@ -132,7 +132,7 @@ class Trainer:
             joined = JoinedStep(learner.model, member.peers, self.memory, options.should_stop)
         self._pipeline = self._open_pipeline(
             PipelineOptions(
-                edges=None if graph.types is None else graph.edges,
+                edges=None if graph.types is None else graph.placed_edges if learner.edge_values else graph.edges,
                 features=None if graph.types is None else graph.types.features,
                 pairs=self._pairs(),
                 seed=task.seed,
@@ -291,14 +291,15 @@ class Trainer:
             return None
         if self._member is not None:
             raise UsageError("links are trained by one process, got several; leave out ranks")
-        draws = NegativeDraws.of(task.negatives)
-        return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, task.seed)
+        draws = None if graph.links.valued else NegativeDraws.of(task.negatives)
+        hides = task.own_links == "hidden"
+        return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, task.seed, hides=hides)
 
     def _learner_of(self) -> Learner:
-        given, on_chunk = (self.graph, self.config, self.task), self._options.on_chunk
+        given, on_chunk, links = (self.graph, self.config, self.task), self._options.on_chunk, self.graph.links
         if self.task.is_own:
             evaluation_bytes = self._options.evaluation_bytes
-            kind = Own if self.graph.links is None else LinkLearner
+            kind = Own if links is None else EdgeLearner if links.valued else LinkLearner
             return kind(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
         ranks, scratch = None if self._member is None else self._member.ranks, self._scratch
         return BuiltIn(*given, device=self._device, scratch=scratch, on_chunk=on_chunk, ranks=ranks)

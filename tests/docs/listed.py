@@ -29,6 +29,7 @@ PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/te
 FOUR = "starts four processes; tests/hitgnn/algorithms/test_train.py starts two, and test_equality.py four"
 GOES_ON = "goes on with the command above, which has ended by then"
 AUTO = "trains until nothing improves; tests/tuning/test_auto.py runs it"
+EDGES = "tests/training/test_edge_values.py runs such on a small graph"
 LINKS = "tests/training/test_links.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
@@ -196,6 +197,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn predict runs/movies --dataset movielens_small.npz --top 10 --out best.npy": LINKS,
         'a3gnn train --dataset wn18rr.npz --target "synset,*,synset" --model embedding --decoder rotate'
         " --negatives softmax:512 --lr 0.01 --out runs/facts": LINKS,
+    },
+    "docs/howto/edge_tasks.md": {
+        "a3gnn train --dataset movielens_small.npz --target user,rates,movie=edge_weight --model rsage --hidden 64"
+        " --metric rmse --out runs/ratings": EDGES,
+        "a3gnn predict runs/ratings --dataset movielens_small.npz --edges pairs.npy --out ratings.npy": EDGES,
     },
     "docs/howto/node_types.md": {
         "a3gnn graph info papers.npz": TYPED,

@@ -44,6 +44,20 @@ np.savez(
 )
 np.save("best.npy", np.zeros(3, dtype=[("source", "i8"), ("target", "i8", (10,))]))
 """,
+    "docs/howto/edge_tasks.md": """\
+import numpy as np
+
+rng = np.random.default_rng(0)
+edges = np.unique(rng.integers(32, size=(2, 600)), axis=1)
+np.savez(
+    "movielens_small.npz",
+    node_types=np.array(["user", "movie"]),
+    num_nodes=np.array([32, 32]),
+    edge_types=np.array(["user__rates__movie"]),
+    edge_index__user__rates__movie=edges,
+    edge_weight__user__rates__movie=rng.random(edges.shape[1], dtype=np.float32),
+)
+""",
     "docs/howto/node_types.md": "",
     "docs/howto/own_loop.md": _DATA
     + """\

@@ -205,3 +205,11 @@ def test_rows_of_another_form_are_refused_and_not_dropped() -> None:
 def test_loaders_take_the_data_itself() -> None:
     with pytest.raises(UsageError, match="takes the file or the HeteroData"):
         Loader(Graph.from_pyg(papers()), [2])
+
+
+def test_labels_of_more_nodes_than_edges_name_ask_for_their_number() -> None:
+    data = papers()
+    del data["paper"].x
+    data["paper"].y = torch.zeros(40, dtype=torch.int64)
+    with pytest.raises(GraphError, match=r"paper must have num_nodes or x.*30 nodes.*40.*num_nodes = 40"):
+        Graph.from_pyg(data)

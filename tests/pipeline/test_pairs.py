@@ -5,10 +5,13 @@ import pytest
 import torch
 
 from a3gnn.errors import UsageError
+from a3gnn.graphs.edges import EdgeList, Edges
 from a3gnn.graphs.links import Links
 from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.pipeline.pairs import LinkExamples, PairSeeds
 from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.sampling.sampler import Sampler
+from a3gnn.sampling.typed import by_type
 from a3gnn.task import NegativeDraws
 
 USERS, ITEMS = 30, 50
@@ -102,3 +105,59 @@ def test_a_query_without_a_free_candidate_is_an_error() -> None:
     of = Links(SCHEMA.relations, (USERS, ITEMS), every, np.zeros(ITEMS, dtype=np.int32))
     with pytest.raises(UsageError, match="no train pair"):
         minibatch(of, "binary:1", np.array([0], dtype=np.int32))
+
+
+def shown_edges(of: Links, schema: Schema, lists: list[EdgeList], ids: np.ndarray, fanouts: list[int], hides: bool):
+    """Returns the sampled edges of each relation as (source, target, place in its list), and all nodes."""
+    maker = PairSeeds(of, schema, np.arange(150, dtype=np.int32), NegativeDraws.of("binary:2"), 0, hides=hides)
+    batch, examples = maker.planned(PlannedBatch(index=3, part=0, seeds=ids), 0)
+    whole = Sampler(Edges.of_relations(schema, lists), fanouts, seed=0).sample(batch.seeds, 0, 3)
+    view = by_type(maker.without(whole, examples), schema)
+    found = []
+    for relation, edges, places in zip(schema.relations, view.edge_index, view.e_id, strict=True):
+        ends = [view.n_id[schema.types.index(kind)] for kind in (relation.source, relation.target)]
+        found.append(set(zip(ends[0][edges[0]].tolist(), ends[1][edges[1]].tolist(), places.tolist(), strict=True)))
+    return found, [one.tolist() for one in view.n_id]
+
+
+@pytest.mark.parametrize("fanouts", [[-1, -1], [3, 2]])
+@pytest.mark.parametrize("within", [False, True])
+def test_hidden_pairs_are_all_edges_of_the_minibatch_and_their_reverses(within: bool, fanouts: list[int]) -> None:
+    rng = np.random.default_rng(5)
+    pairs = np.stack([rng.integers(12, size=150), rng.integers(12, size=150)]).astype(np.int32)  # repeated ones, too
+    kinds = rng.integers(2, size=150).astype(np.int32)
+    ends = ("node", "node") if within else ("user", "item")
+    names = [Relation(ends[0], name, ends[1]) for name in ("a", "b", "other")]
+    names += [Relation(ends[1], name, ends[0]) for name in ("rev_a", "rev_b", "rev_other", "mirror")]
+    names += [Relation("tag", "of", ends[0]), Relation(ends[0], "has", "tag")]
+    counts = {"tag": 7, "node": USERS} if within else {"tag": 7, "user": USERS, "item": ITEMS}
+    schema = Schema.of(counts, names)
+    own = [pairs[:, kinds == kind].astype(np.int64) for kind in range(2)]
+    tags = np.stack([rng.integers(7, size=40), rng.integers(12, size=40)])
+    edges = dict(
+        zip(names, [*own, own[0], *(one[::-1] for one in (*own, own[0], own[1])), tags, tags[::-1]], strict=True)
+    )
+    places = {one.name: schema.relations.index(one) for one in names}
+    mirrors = ((places["rev_a"], 0), (places["rev_b"], 1), (places["mirror"], 1))
+    sizes = schema.counts[ends[0]], schema.counts[ends[1]]
+    of = Links(tuple(names[:2]), sizes, pairs, kinds, mirrors)
+    ids = rng.permutation(150)[:25].astype(np.int32)
+    lists = [EdgeList(*edges[one]) for one in schema.relations]
+    given = of, schema, lists, ids, fanouts
+    before, nodes = shown_edges(*given, hides=False)
+    after, same = shown_edges(*given, hides=True)
+    assert nodes == same
+    trained = {(int(kinds[i]), *pairs[:, i].tolist()) for i in ids}
+    hidden = 0
+    for relation, shown, left in zip(schema.relations, before, after, strict=True):
+        kind = {"a": 0, "rev_a": 0, "b": 1, "rev_b": 1, "mirror": 1}.get(relation.name)
+        is_reversed = relation.name in ("rev_a", "rev_b", "mirror")
+        expected = {
+            (source, target, place)
+            for source, target, place in shown
+            if not ((kind, source, target) in trained and (within or not is_reversed))
+            and not ((kind, target, source) in trained and (within or is_reversed))
+        }
+        assert left == expected, relation
+        hidden += len(shown) - len(left)
+    assert hidden > 20

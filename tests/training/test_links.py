@@ -73,7 +73,7 @@ def rows_of(folder: Path, graph: Graph) -> tuple[LinkModel, list[torch.Tensor]]:
     from a3gnn.models.own.inputs import of_graph
 
     saved = SavedModel.read(folder)
-    model = Factory.of(saved.task.model).build_for(saved.task, graph.in_channels, 0)
+    model = Factory.of(saved.task.model).build_for(saved.task, graph.in_channels, saved.num_outputs)
     assert isinstance(model, LinkModel)
     model.load_state_dict(saved.weights)
     model.eval()

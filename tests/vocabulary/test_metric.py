@@ -68,7 +68,7 @@ def test_a_smaller_error_is_a_larger_quality() -> None:
 def test_only_errors_have_a_scale(name: str, scale: float | None) -> None:
     with pytest.raises(A3GNNError, match=f"scale of {name} must be"):
         Metric(name, scale)  # type: ignore[arg-type]
-    assert (name in ERRORS) == (name == "mae")
+    assert (name in ERRORS) == (name in ("mae", "rmse"))
 
 
 def test_an_error_is_limited_from_above() -> None:

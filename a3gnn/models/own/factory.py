@@ -14,6 +14,7 @@ from torch import nn
 from a3gnn.errors import ModelError, UsageError
 from a3gnn.graphs.types import GraphTypes
 from a3gnn.models.links import LinkModel
+from a3gnn.models.own.user_model import ValuedEdges, called, check_values, edge_values_of
 from a3gnn.seeding import derive
 from a3gnn.task import EMBEDDING, SHIPPED, Task, names_factory
 
@@ -114,7 +115,9 @@ class Factory:
             try:
                 model = make(in_channels, out_channels, **options)
                 if isinstance(in_channels, GraphTypes) and isinstance(model, nn.Module):
-                    _materialize(model, in_channels)
+                    _materialize(self.name, model, in_channels)
+            except ModelError:
+                raise
             except Exception as error:
                 given = "types" if isinstance(in_channels, GraphTypes) else in_channels
                 raise _raised(f"{self.name}({given}, {out_channels})", error) from error
@@ -125,14 +128,15 @@ class Factory:
     def build_for(self, task: Task, in_channels: int | GraphTypes, out_channels: int) -> nn.Module:
         """Returns a new module for `task`, as `build` does.
 
-        To predict links, the module is the encoder of a `LinkModel`, with `task.hidden_channels` outputs.
+        To predict links or values of edges, the module is the encoder of a `LinkModel`, with `task.hidden_channels`
+        outputs; `out_channels` are those of a pair.
         """
         if not isinstance(in_channels, GraphTypes) or not in_channels.has_links:
             return self.build(in_channels, out_channels, task.seed, **task.factory_options)
         encoder = self.build(in_channels, task.hidden_channels, task.seed, **task.factory_options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(task.seed, "decoder"))
-            return LinkModel(encoder, in_channels, task)
+            return LinkModel(encoder, in_channels, task, out_channels)
 
     def _attribute(self) -> Any:
         module, _, path = self.name.partition(":")
@@ -142,7 +146,7 @@ class Factory:
         return found
 
 
-def _materialize(model: nn.Module, types: GraphTypes) -> None:
+def _materialize(name: str, model: nn.Module, types: GraphTypes) -> None:
     """Gives lazy parameters their shapes: one node of each type, and an edge of each relation."""
     if not any(torch.nn.parameter.is_lazy(one) for one in model.parameters()):
         return
@@ -152,8 +156,15 @@ def _materialize(model: nn.Module, types: GraphTypes) -> None:
         else torch.zeros(1, dtype=torch.int64)
         for kind in types.metadata[0]
     }
+    check_values(name, model, types.edge_values)
+    edges = {relation: torch.zeros(2, 1, dtype=torch.int64) for relation in types.metadata[1]}
+    values = {
+        kind: {one: torch.zeros((1, width) if kind == "edge_attr" else 1) for one, width in of.items()}
+        for kind, of in types.edge_values.items()
+        if kind in edge_values_of(model)
+    }
     with torch.no_grad():
-        model(x, {relation: torch.zeros(2, 1, dtype=torch.int64) for relation in types.metadata[1]})
+        called(model, x, ValuedEdges(edges, values))
 
 
 def _raised(doing: str, error: BaseException) -> ModelError:

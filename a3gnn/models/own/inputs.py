@@ -12,7 +12,6 @@ from torch import Tensor
 
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.schema import Schema
 from a3gnn.graphs.types import Types
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.input_rows import InputRows
@@ -33,7 +32,7 @@ class Inputs(NamedTuple):
         x: Features, float32, shape (num_nodes, num_features); with types, a dict of them by type, in which a type
             without features has the ids of its nodes, int64, shape (num_nodes,).
         structure: edge_index, or every layer's adjacency; with types, a dict of edge_index by relation. If the model
-            reads values of edges, `ValuedEdges`.
+            reads values of edges, `ValuedEdges`; with types, each of its fields has a dict by relation.
     """
 
     x: Any
@@ -48,7 +47,12 @@ class Inputs(NamedTuple):
         """Returns the inputs with the tensors of types on `device`; others are there already."""
         if not isinstance(self.x, dict) or device.type == "cpu":
             return self
-        return Inputs(*({key: one.to(device) for key, one in part.items()} for part in self))
+        x, structure = ({key: one.to(device) for key, one in part.items()} for part in (self.x, _edges(self.structure)))
+        if isinstance(self.structure, ValuedEdges):
+            values = self.structure.values.items()
+            of = {name: {key: one.to(device) for key, one in part.items()} for name, part in values}
+            return Inputs(x, ValuedEdges(structure, of))
+        return Inputs(x, structure)
 
 
 class Extent(NamedTuple):
@@ -58,15 +62,15 @@ class Extent(NamedTuple):
     edges: int
 
 
-def of_batch(batch: MiniBatch, takes: Takes, degrees: Tensor | None = None, schema: Schema | None = None) -> Inputs:
-    """Returns the inputs for a mini-batch of training; `degrees` as for `table_input`, `schema` that of types.
+def of_batch(batch: MiniBatch, takes: Takes, degrees: Tensor | None = None, types: Types | None = None) -> Inputs:
+    """Returns the inputs for a mini-batch of training; `degrees` as for `table_input`, `types` of its graph.
 
     If its `x` holds rows of a table, a model that takes edge_index gets `InputRows`. For a model that takes adjs, it
     is a table of means, and the input layer's block has one edge per destination, from a source whose row is the mean:
     the mean over one row is the row itself. Sources are the destinations' own rows, then the means.
     """
     if batch.typed is not None:
-        return _by_type(batch.typed.view, batch.typed.x, schema)
+        return _by_type(batch.typed.view, batch.typed.x, types, batch.edges)
     x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
     if batch.aggregator is None:
         return Inputs(x, _structure(batch.subgraph, batch.indptr, batch.indices, takes, batch.edges))
@@ -102,7 +106,7 @@ def of_subgraph(
 ) -> Inputs:
     """Returns the inputs for a sampled neighborhood in the whole graph, on `device`, with `values` of its edges."""
     if graph.types is not None:
-        return _of_types(graph.types, by_type(subgraph, graph.types.schema), device)
+        return _of_types(graph, graph.types, by_type(subgraph, graph.types.schema), device, values)
     x = _rows_of(graph.features, subgraph.n_id, device)
     indptr, indices = (torch.from_numpy(part).to(device) for part in (subgraph.indptr, subgraph.indices))
     found = {name: torch.from_numpy(graph.edge_values[name][subgraph.e_id]).to(device) for name in values}
@@ -113,10 +117,10 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, valu
     """Returns the inputs for the whole graph, as `of_subgraph` does; adjs hold its adjacency once per layer."""
     nodes = graph.num_nodes
     if graph.types is not None:
-        every = Subgraph(
-            np.arange(nodes, dtype=np.int32), graph.types.rows.astype(np.int32), graph.indices, (nodes,) * 2
-        )
-        return _of_types(graph.types, by_type(every, graph.types.schema), device)
+        ids = np.arange(graph.num_edges, dtype=np.int64) if values else None
+        structure = graph.types.rows.astype(np.int32), graph.indices, (nodes,) * 2, ids
+        every = Subgraph(np.arange(nodes, dtype=np.int32), *structure)
+        return _of_types(graph, graph.types, by_type(every, graph.types.schema), device, values)
     rows = FeatureRows(graph.features).read(np.arange(nodes, dtype=np.int32), device)
     x = rows.to_dense() if rows.is_sparse_csr else rows.clone()  # the graph's own memory must not be written
     indptr, indices = (torch.from_numpy(np.array(part)).to(device) for part in (graph.indptr, graph.indices))
@@ -127,13 +131,14 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, valu
     return Inputs(x, [adjacency] * layers)
 
 
-def _of_types(types: Types, view: TypedSubgraph, device: torch.device) -> Inputs:
-    """Returns the inputs for a neighborhood `view` in the whole graph, on `device`."""
+def _of_types(graph: Graph, types: Types, view: TypedSubgraph, device: torch.device, values: Sequence[str]) -> Inputs:
+    """Returns the inputs for a neighborhood `view` in the whole graph, on `device`, with `values` of its edges."""
     x = [
         None if features is None else _rows_of(features, n_id.astype(np.int32), device)
         for features, n_id in zip(types.features, view.n_id, strict=True)
     ]
-    return _by_type(view, x, types.schema).to(device)
+    read = {name: torch.from_numpy(graph.edge_values[name][np.concatenate(view.e_id)]) for name in values}
+    return _by_type(view, x, types, read).to(device)
 
 
 def _rows_of(features: DenseFeatures | SparseFeatures, n_id: NDArray[np.int32], device: torch.device) -> Tensor:
@@ -146,10 +151,15 @@ def _rows_of(features: DenseFeatures | SparseFeatures, n_id: NDArray[np.int32], 
     return x
 
 
-def _by_type(view: TypedSubgraph, x: Sequence[Tensor | None], schema: Schema | None) -> Inputs:
-    """Returns the inputs for a neighborhood `view` with the features `x` of each type of `schema`."""
-    assert schema is not None, "there are types"
-    found = {}
+def _by_type(
+    view: TypedSubgraph, x: Sequence[Tensor | None], types: Types | None, values: Mapping[str, Tensor]
+) -> Inputs:
+    """Returns the inputs for a neighborhood `view` with the features `x` of each of `types`.
+
+    `values` are those of its edges, relation by relation, in the columns of the widest one.
+    """
+    assert types is not None, "there are types"
+    found, schema = dict[str, Tensor](), types.schema
     for kind, rows, n_id in zip(schema.types, x, view.n_id, strict=True):
         if rows is None:
             found[kind] = torch.from_numpy(n_id)
@@ -157,7 +167,17 @@ def _by_type(view: TypedSubgraph, x: Sequence[Tensor | None], schema: Schema | N
             found[kind] = (rows.to_dense() if rows.is_sparse_csr else rows).float()
     lists = [torch.from_numpy(edges) for edges in view.edge_index]
     note_target_sizes(lists, view, schema)
-    return Inputs(found, {tuple(relation): one for relation, one in zip(schema.relations, lists, strict=True)})
+    relations, sizes = [tuple(one) for one in schema.relations], [one.shape[1] for one in lists]
+    edges, of = dict(zip(relations, lists, strict=True)), {}
+    for name, rows in values.items():
+        parts = zip(relations, types.edge_columns[name], rows.split(sizes), strict=True)
+        of[name] = {one: part[:, :width] if part.ndim == 2 else part for one, width, part in parts if width}
+    return Inputs(found, ValuedEdges(edges, of) if of else edges)
+
+
+def _edges(structure: Any) -> Any:
+    """Returns the edges of `Inputs.structure`, without values."""
+    return structure.edge_index if isinstance(structure, ValuedEdges) else structure
 
 
 def squared(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -18,6 +18,7 @@ from a3gnn.errors import ModelError
 from a3gnn.graphs.edge_values import EDGE_VALUES
 from a3gnn.metric import LabelTarget
 from a3gnn.models.adam import Optimizer, make_adam
+from a3gnn.models.links import LinkModel
 from a3gnn.models.loss import Loss
 from a3gnn.task import Aggregates, Takes
 
@@ -26,12 +27,17 @@ class ValuedEdges(NamedTuple):
     """An edge_index, and values of its edges that `forward` gets by name.
 
     Attributes:
-        edge_index: As in PyG, shape (2, num_edges).
-        values: float32, shape (num_edges, columns) for edge_attr and (num_edges,) for edge_weight.
+        edge_index: As in PyG, shape (2, num_edges); with types, a dict of them by relation.
+        values: float32, shape (num_edges, columns) for edge_attr and (num_edges,) for edge_weight; with types, a dict
+            of them by relation, of the relations that have them.
     """
 
-    edge_index: Tensor
-    values: dict[str, Tensor]
+    edge_index: Any
+    values: dict[str, Any]
+
+
+#: Names of the same values by relation.
+_DICTS = tuple(f"{name}_dict" for name in EDGE_VALUES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,10 +82,12 @@ class UserModel:
                 "none; give layers in_channels instead of -1"
             )
         loss = getattr(module, "loss", None) or functional.cross_entropy
-        takes = _takes(name, module)
+        takes = _takes(name, module, {*EDGE_VALUES, *_DICTS} if target else {*EDGE_VALUES})
         if target and takes == "adjs":
             raise ModelError(f"{name}: forward must take (x_dict, edge_index_dict) for node types, got adjs")
-        return cls(name, module, takes, aggregates, loss, target, _edge_values(module) if takes == "edge_index" else ())
+        return cls(
+            name, module, takes, aggregates, loss, target, edge_values_of(module) if takes == "edge_index" else ()
+        )
 
     def on(self, values: Collection[str]) -> Self:
         """Returns the model with those `edge_values` that a graph has.
@@ -90,12 +98,7 @@ class UserModel:
         Raises:
             ModelError: `forward` needs others.
         """
-        parameters = inspect.signature(self.module.forward).parameters
-        if lacking := [one for one in self.edge_values if one not in values and _is_needed(parameters[one])]:
-            raise ModelError(
-                f"{self.name}: forward needs {' and '.join(lacking)}, which the graph lacks; give its edges such "
-                f"values, or the parameter a default: {lacking[0]}=None"
-            )
+        check_values(self.name, self.module, values)
         return dataclasses.replace(self, edge_values=tuple(one for one in self.edge_values if one in values))
 
     def with_loss(self, loss: Loss, weights: str, target: LabelTarget) -> Self:
@@ -148,10 +151,7 @@ class UserModel:
         Raises:
             ModelError: The output has another type or shape.
         """
-        if isinstance(structure, ValuedEdges):
-            out = self.module(x, structure.edge_index, **structure.values)
-        else:
-            out = self.module(x, structure)
+        out = called(self.module, x, structure)
         if self.target and isinstance(out, dict):
             out = out.get(self.target)
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or classes not in (0, out.shape[1]):
@@ -209,8 +209,43 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def _takes(name: str, module: nn.Module) -> Takes:
-    """Returns the form of the edges that `forward` takes."""
+def check_values(name: str, module: nn.Module, values: Collection[str]) -> None:
+    """Checks that the graph of a model `name` has the values of edges that `forward` needs; `values` are its names.
+
+    Raises:
+        ModelError: One is lacking.
+    """
+    parameters = _parameters(module)
+    keywords = {one: _keyword(parameters, one) for one in edge_values_of(module)}
+    if lacking := [one for one in keywords if one not in values and _is_needed(parameters[keywords[one]])]:
+        raise ModelError(
+            f"{name}: forward needs {' and '.join(lacking)}, which the graph lacks; give its edges such values, or the "
+            f"parameter a default: {keywords[lacking[0]]}=None"
+        )
+
+
+def called(module: nn.Module, x: Any, structure: Any) -> Any:
+    """Returns the result of `forward` for `Inputs`."""
+    if not isinstance(structure, ValuedEdges):
+        return module(x, structure)
+    parameters = _parameters(module)
+    return module(
+        x, structure.edge_index, **{_keyword(parameters, name): one for name, one in structure.values.items()}
+    )
+
+
+def _parameters(module: nn.Module) -> Mapping[str, inspect.Parameter]:
+    """Returns the parameters of `forward`; those of its encoder for a model of links."""
+    return inspect.signature((module.encoder if isinstance(module, LinkModel) else module).forward).parameters
+
+
+def _keyword(parameters: Collection[str], name: str) -> str:
+    """Returns the parameter that gets the values `name` of edges: `edge_attr`, or with types also `edge_attr_dict`."""
+    return name if name in parameters else f"{name}_dict"
+
+
+def _takes(name: str, module: nn.Module, values: Collection[str]) -> Takes:
+    """Returns the form of the edges that `forward` takes, beside `values` of edges."""
     parameters = list(inspect.signature(module.forward).parameters.values())
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [one for one in parameters if one.kind in kinds]
@@ -218,7 +253,7 @@ def _takes(name: str, module: nn.Module) -> Takes:
     starred = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
     further = {one.name for one in parameters[2:] if _is_needed(one) and one in places}
     further |= {one.name for one in parameters if _is_needed(one) and one.kind is one.KEYWORD_ONLY}
-    further -= set() if adjs else {*EDGE_VALUES}
+    further -= set() if adjs else {*values}
     if (len(places) < 2 and not starred) or further:
         raise ModelError(
             f"{name}: forward must take (x, edge_index) or (x, adjs) and nothing else without a default, got "
@@ -227,18 +262,19 @@ def _takes(name: str, module: nn.Module) -> Takes:
     return "adjs" if adjs else "edge_index"
 
 
-def _edge_values(module: nn.Module) -> tuple[str, ...]:
+def edge_values_of(module: nn.Module) -> tuple[str, ...]:
     """Returns the values of edges that `forward` takes by name.
 
     PyG's `BasicGNN` has both as options: it says which it ignores, and convolutions without edge_dim refuse edge_attr.
     """
-    parameters = inspect.signature(module.forward).parameters
+    parameters = _parameters(module)
     dims = [one.edge_dim for one in module.modules() if hasattr(one, "edge_dim")]
     refused = {name for name in EDGE_VALUES if not getattr(module, f"supports_{name}", True)}
     refused |= {"edge_attr"} if dims and all(one is None for one in dims) else set()
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    taken = {name: one for name, one in list(parameters.items())[2:] if name in EDGE_VALUES and one.kind in by_name}
-    return tuple(name for name, one in taken.items() if _is_needed(one) or name not in refused)
+    others = {name: one for name, one in list(parameters.items())[2:] if one.kind in by_name}
+    taken = {name: others.get(_keyword(others, name)) for name in EDGE_VALUES}
+    return tuple(name for name, one in taken.items() if one and (_is_needed(one) or name not in refused))
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:

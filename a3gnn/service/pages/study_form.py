@@ -15,7 +15,7 @@ from a3gnn.errors import GraphError, UsageError
 from a3gnn.metric import AUTO, METRIC_LABELS
 from a3gnn.service.pages.frame import for_people
 from a3gnn.service.studies.orders import Question, StudyOrder, named_faults
-from a3gnn.task import DECODERS, LOSSES, MODELS, NORMS, NUMBER_OPTIONS, SHIPPED
+from a3gnn.task import DECODERS, LOSSES, MODELS, NORMS, NUMBER_OPTIONS, OWN_LINKS, SHIPPED
 from a3gnn.tuning.study.study import ENGINES
 from a3gnn.units import parse_size
 
@@ -120,6 +120,7 @@ _TRAINING = (
     Field("loss", "Loss", "Of numeric labels.", _same(*LOSSES)),
     Field("decoder", "Decoder", "Score of a link.", _same(*DECODERS)),
     Field("negatives", "Negatives", "What links compete with: binary:N, softmax:N or softmax."),
+    Field("own_links", "Own links", "In message passing of their mini-batch.", _same(*OWN_LINKS)),
     Field("class_weights", "Class weights", "Balanced: rare classes count more.", _same("none", "balanced")),
     Field("lr", "Learning rate", "Of Adam."),
     Field("weight_decay", "Weight decay", "L2 penalty of Adam."),

@@ -168,6 +168,7 @@ class Question(_Order):
         Word, Field(description="Score of a link, for a dataset target:SOURCE,RELATION,TARGET:PATH.")
     ] = "dot"
     negatives: Annotated[Word, Field(description="Loss of links: binary:N, softmax:N or softmax.")] = "binary:1"
+    own_links: Word = "shown"
     metric: Word = AUTO
 
     def task(self, settings: ServiceSettings) -> Task:
@@ -188,7 +189,7 @@ class Question(_Order):
             )
         fanouts = tuple(self.fanouts or ()) or (Task().fanouts if self.layers is None else usual_fanouts(self.layers))
         same = ("model", "norm", "residual", "lr_schedule", "lr_epochs", "seed", "class_weights", "loss")
-        same += ("decoder", "negatives")
+        same += ("decoder", "negatives", "own_links")
         fields = NUMBER_OPTIONS | {name: name for name in same}
         return Task(fanouts=fanouts, **{field: getattr(self, name) for name, field in fields.items()})
 
