@@ -253,7 +253,7 @@ def test_blocks_of_sources_change_no_prediction(tmp_path: Path, monkeypatch: pyt
     whole = next(predict_links(tmp_path / "run", spec, top=100, notify=lambda line: None))
     assert whole.targets.shape == (USERS, ITEMS)
     assert (whole.targets == -1).sum() == 480
-    monkeypatch.setattr("a3gnn.apply.predict_links._BLOCK_BYTES", 4 * ITEMS * 7)
+    monkeypatch.setattr("a3gnn.apply.predict_links.block_bytes", lambda budget: 4 * ITEMS * 7)
     parts = list(predict_links(tmp_path / "run", spec, top=100, notify=lambda line: None))
     assert [len(part.sources) for part in parts] == [7, 7, 7, 7, 7, 5]
     assert torch.equal(torch.cat([part.targets for part in parts]), whole.targets)

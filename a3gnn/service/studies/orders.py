@@ -188,9 +188,8 @@ class Question(_Order):
                 "fanouts or layers"
             )
         fanouts = tuple(self.fanouts or ()) or (Task().fanouts if self.layers is None else usual_fanouts(self.layers))
-        same = ("model", "norm", "residual", "lr_schedule", "lr_epochs", "seed", "class_weights", "loss")
-        same += ("decoder", "negatives", "own_links")
-        fields = NUMBER_OPTIONS | {name: name for name in same}
+        same = ("model", "norm", "residual", "lr_schedule", "lr_epochs", "seed", "class_weights", "loss", "decoder")
+        fields = NUMBER_OPTIONS | {name: name for name in (*same, "negatives", "own_links")}
         return Task(fanouts=fanouts, **{field: getattr(self, name) for name, field in fields.items()})
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
