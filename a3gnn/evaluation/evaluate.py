@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: Most validation nodes to evaluate. The standard error of an accuracy p is sqrt(p (1 - p) / n), so it is then at most
 #: half a point. For other metrics it depends on the size of the rarest classes; docs/reference/metrics.md has figures.
 MOST_VALIDATED = 10_000
+# Most test nodes that a trial evaluates all, only for their memory. Guess: ten validations.
+_MOST_REHEARSED = 10 * MOST_VALIDATED
 
 
 class Evaluator:
@@ -87,7 +89,19 @@ class Evaluator:
 
     def test(self, model: Model) -> float:
         """Returns the model's quality on all test nodes, computed in evaluation mode."""
-        return self._quality(model, self._inference(self._test))
+        return self._quality(model, self._inference(self._test, keeps=False))
+
+    def rehearse_test(self, model: Model) -> bool:
+        """Takes the memory of `test`, by a sample of very many test nodes; returns False and does nothing for fewer."""
+        if len(self._test) <= _MOST_REHEARSED:
+            return False
+        every = self._inference(self._test, keeps=False)  # its nodes, of every layer, are in memory meanwhile
+        some = self._inference(self._test[:: -(-len(self._test) // MOST_VALIDATED)], keeps=False)
+        model.eval()
+        for _ in some.logits(model):
+            pass
+        del every
+        return True
 
     def cost(self, model: Model) -> float:
         """Returns the cost of `validate` in bytes moved (`Inference.cost`); it depends only on the graph and task."""
