@@ -48,9 +48,7 @@ def predict(
     With a model of links, it gets a table with a row per source and relation: `relation`, `source`, and the `target`
     and `score` of its best new links. Sources are computed and written some at a time.
     """
-    import numpy as np
-
-    from a3gnn.apply.predict import predict as run
+    from a3gnn.apply.predict import save_predictions
     from a3gnn.apply.predict_links import save_links
     from a3gnn.storage.atomic import replacing
     from a3gnn.storage.claim import claimed_whole
@@ -69,9 +67,7 @@ def predict(
             if saved.target == "links":
                 shape = save_links(draft, saved, dataset, top or 10, **given)
             else:
-                found = run(saved, dataset, **given).numpy()
-                np.save(draft, found)
-                shape = found.shape
+                shape = save_predictions(draft, saved, dataset, **given)
     if as_json:
         click.echo(json.dumps({"file": str(out), "target": saved.target, "shape": list(shape)}))
     else:

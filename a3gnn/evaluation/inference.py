@@ -24,6 +24,7 @@ from a3gnn.models.layers.layer import Layer, LayerShapes
 from a3gnn.models.model import Model
 from a3gnn.ranks.exchange import RowExchange
 from a3gnn.ranks.peers import Ranks
+from a3gnn.storage.atomic import need_room
 from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
@@ -54,18 +55,39 @@ class Scratch:
         Raises:
             A3GNNError: The folder can't be written, or its disk is full.
         """
-        size = max(4 * rows * columns, 1)
+        size = max(self.num_bytes(rows, columns), 1)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder) as file:
                 os.posix_fallocate(file.fileno(), 0, size)
                 mapped = np.memmap(file, dtype=np.float32, mode="r+", shape=(rows, columns))
         except OSError as error:
-            raise A3GNNError(
-                f"evaluation needs {format_size(size)} of disk space in {self.folder} for a layer's output: "
-                f"{error.strerror or error}; free some, or set A3GNN_CACHE to a folder on another disk"
-            ) from error
+            raise self._full(size, "a layer's output", error) from error
         return torch.from_numpy(np.asarray(mapped))
+
+    @staticmethod
+    def num_bytes(rows: int, columns: int) -> int:
+        """Returns the bytes of a matrix."""
+        return 4 * rows * columns
+
+    def need(self, size: int) -> None:
+        """Checks that the disk has room for `size` bytes of matrices.
+
+        Raises:
+            A3GNNError: It has less, or the folder can't be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            need_room(self.folder, size)
+        except OSError as error:
+            raise self._full(size, "all layers' outputs", error) from error
+
+    def _full(self, size: int, what: str, error: OSError) -> A3GNNError:
+        return A3GNNError(
+            f"evaluation needs {format_size(size)} of disk space in {self.folder} for {what}: "
+            f"{error.strerror or error}; free some, set A3GNN_CACHE to a folder on another disk, or take "
+            "fewer nodes or hidden channels"
+        )
 
 
 class Inference:
@@ -154,6 +176,27 @@ class Inference:
         for i in range(1, len(model.layers)):
             outputs = self._of_hidden(i, model, outputs)
         yield from outputs
+
+    def check_room(self, model: Model) -> None:
+        """Checks that the disk has room for the files of `logits`, without a table.
+
+        Raises:
+            A3GNNError: It has less.
+        """
+        needed, size = 0, Scratch.num_bytes
+        sparse = self._graph.features.is_sparse
+        for i, layer in enumerate(model.layers):
+            outputs = self._needed[i]
+            mapped = (
+                self._maps_input(layer, sparse=sparse)
+                if not i
+                else layer.maps_first(self._work(len(self._needed[i - 1]), outputs))
+            )
+            if i or mapped or self._graph.is_parted:
+                width = layer.sources(torch.zeros(1, layer.in_channels, device=self._device), mapped).shape[1]
+                needed += size(len(self._needed[i - 1] if i else self._inputs), width)
+                needed += size(len(outputs), layer.in_channels) if i and mapped else 0
+        self._scratch.need(needed)
 
     def cost(self, model: Model) -> float:
         """Returns the cost of `logits` in bytes moved, from the graph and the model's shape (`LayerShapes`).

@@ -92,10 +92,14 @@ class Neighborhoods:
     def count(self, ids: NDArray[np.int32]) -> int:
         """Returns the number of in-edges of `ids`."""
         indptr = self._graph.indptr
+        if len(ids) and ids[-1] - ids[0] + 1 == len(ids):
+            return int(indptr[int(ids[-1]) + 1] - indptr[ids[0]])
         return int((indptr[ids.astype(np.int64) + 1] - indptr[ids]).sum())
 
     def closed(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Returns `ids` and their in-neighbors, int32, ascending."""
+        if len(ids) == self._graph.num_nodes:
+            return ids
         reached = np.zeros(self._graph.num_nodes, dtype=bool)
         reached[ids] = True
         for some in self.chunks(ids, 16, EDGE_BYTES):
