@@ -106,9 +106,9 @@ class Neighborhoods:
             reached[self._graph.in_edges(some)[1]] = True
         found, done = np.empty(np.count_nonzero(reached), dtype=np.int32), 0
         for start in range(0, len(reached), _SLAB):  # np.flatnonzero would take 8 bytes per node
-            some = np.flatnonzero(reached[start : start + _SLAB])
-            found[done : done + len(some)] = some + start
-            done += len(some)
+            places = np.flatnonzero(reached[start : start + _SLAB])
+            found[done : done + len(places)] = places + start
+            done += len(places)
         return found
 
     def degrees(self) -> Tensor:
@@ -147,6 +147,7 @@ class Neighborhoods:
             with_degrees: Whether the block has `in_degrees`.
         """
         indptr, indices = self._graph.in_edges(ids)
+        own: NDArray[np.integer]
         matrix = sources.whole
         if self._in_place and matrix is not None:
             own, indices, count = places.of(ids), places.of(indices), places.count

@@ -45,9 +45,8 @@ def mapped(
     """
     flags = mmap.MAP_PRIVATE | _NO_RESERVE
     mapping = mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    order = "F" if fortran else "C"
-    array = np.ndarray.__new__(np.memmap, shape, dtype, mapping, file.tell(), order=order)
-    array.filename = path.resolve()
+    array = np.ndarray.__new__(np.memmap, shape, dtype, mapping, file.tell(), order="F" if fortran else "C")
+    array.filename = str(path.resolve())
     return array
 
 
