@@ -75,13 +75,18 @@ def shares_of_the_rows(values: Values, setting: Setting) -> Values:
 
 
 def has_a_small_table(setting: Setting) -> bool:
-    """Returns whether the model's input layer can read a table that is surely not refused as too large."""
+    """Returns whether the model's input layer can read a table that is surely not refused as too large.
+
+    A dense table of more than half of the machine's memory is tried only if it is fixed: it takes minutes to make, and
+    its rows would come from the disk.
+    """
     graph, task = setting.graph, setting.task
     if not reads_a_table(task):
         return False
     if task.own is not None and task.own.takes == "edge_index" and setting.hardware.has_device:
         return False  # accelerated layers, which read it, don't run on GPUs
-    return not graph.sparse_features or graph.table_bytes(task.table_model) <= MOST_TABLE_GROWTH * graph.feature_bytes
+    most = MOST_TABLE_GROWTH * graph.feature_bytes if graph.sparse_features else setting.hardware.host_memory_bytes // 2
+    return graph.table_bytes(task.table_model) <= most
 
 
 def reads_a_table(task: Task) -> bool:

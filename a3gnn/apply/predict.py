@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from a3gnn.checks import checked_limit
-from a3gnn.errors import GraphError, ModelError, UsageError
+from a3gnn.errors import A3GNNError, GraphError, ModelError, UsageError
 from a3gnn.evaluation.choose_metric import notify_edges
 from a3gnn.evaluation.evaluate import checked_outputs, edges_of
 from a3gnn.evaluation.inference import Inference, Scratch
@@ -32,7 +32,9 @@ from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.pipeline.pipeline import checked_device
 from a3gnn.process.memory_guard import MemoryGuard
+from a3gnn.storage.atomic import need_room
 from a3gnn.storage.host_limits import evaluation_bytes
+from a3gnn.storage.npy import NpyWriter
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.units import count
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
 M = TypeVar("M", bound=nn.Module)
+# Bytes per node of a graph while a built-in model predicts: its id, and whether it is reached.
+_NODE_BYTES = 5
 
 
 def predict(
@@ -80,39 +84,123 @@ def predict(
     """
     notify = listener(notify)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
-    saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
-    place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
-    compile_ahead(KernelSet(), notify)
-    if saved.types is not None and saved.types.has_links:
-        instead = "predict_links returns the best ones of each source"
-        if saved.target != "links":
-            instead = "predict_edges returns those of edges"
-        raise UsageError(f"this model predicts {saved.predicts}; a3gnn.{instead}")
-    graph = as_unlabeled(dataset, "" if saved.types is None else saved.types.target)
-    for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
-        notify(note)
-    notify_edges(saved.task, graph, notify)
-    if graph.num_features != saved.num_features:
-        raise GraphError(
-            f"{graph.name} must have the {saved.num_features} features of the model's training, got "
-            f"{graph.num_features}; give the same columns"
-        )
-    check_types(saved, graph)
-    first, count = (0, graph.num_nodes) if graph.types is None else (graph.types.first, graph.types.num_targets)
-    asked = InputNodes.of(nodes, count, name="nodes").nodes
-    ids, places = np.unique(asked, return_inverse=True)
+    asked = _Asked.of(model, dataset, nodes, device, notify)
     with MemoryGuard(limit) as guard:
-        found = torch.empty(len(ids), saved.num_outputs)
+        columns = asked.saved.num_outputs
+        guard.need(4 * len(asked.ids) * columns, "write them with a3gnn predict --out, or give fewer nodes")
+        found = torch.empty(len(asked.ids), columns)
         done = 0
-        due = ids + np.int32(first)
-        for some, outputs in _outputs(saved, graph, due, place, evaluation_bytes(limit), guard.check, notify):
-            found[done : done + len(some)] = outputs.cpu()
+        for some in _predicted(asked, limit, guard, notify):
+            found[done : done + len(some)] = some
             done += len(some)
-        guard.check()
+    found = found[:, 0] if asked.saved.target == "values" else found
+    return found if asked.places is None else found[torch.from_numpy(asked.places)]
+
+
+def save_predictions(
+    path: Path,
+    model: str | Path | SavedModel,
+    dataset: GraphLike,
+    *,
+    host_memory_limit: str | int | None = None,
+    device: str | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> tuple[int, ...]:
+    """Writes what `predict` returns for all nodes to the .npy file at `path`, and returns its shape.
+
+    Rows are written as they are computed, so the file may be larger than memory. The arguments and errors are those of
+    `predict`.
+
+    Raises:
+        A3GNNError: The disk has no room for the file or for layers' outputs; nothing was computed.
+    """
+    notify = listener(notify)
+    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
+    asked = _Asked.of(model, dataset, None, device, notify)
+    count, columns = len(asked.ids), asked.saved.num_outputs
+    try:
+        need_room(path.parent, 4 * count * columns)
+    except OSError as error:
+        raise A3GNNError(
+            f"predictions can't be written to {path.parent}: {error}; give a file on another disk"
+        ) from error
+    of_values = asked.saved.target == "values"
+    with MemoryGuard(limit) as guard, NpyWriter(path, np.float32, None if of_values else columns) as file:
+        for some in _predicted(asked, limit, guard, notify):
+            file.append((some[:, 0] if of_values else some).numpy())
+    return (count,) if of_values else (count, columns)
+
+
+class _Asked(NamedTuple):
+    """What to predict.
+
+    Attributes:
+        saved: The model.
+        graph: The graph.
+        first: The graph's number of the first node that can be predicted.
+        ids: Nodes, distinct and ascending, counted from `first`.
+        places: The place in `ids` of each requested node; None if they are `ids`.
+        device: Where to compute.
+    """
+
+    saved: SavedModel
+    graph: Graph
+    first: int
+    ids: NDArray[np.int32]
+    places: NDArray[np.int64] | None
+    device: torch.device
+
+    @classmethod
+    def of(
+        cls,
+        model: str | Path | SavedModel,
+        dataset: GraphLike,
+        nodes: Any,
+        device: str | None,
+        notify: Callable[[str], None],
+    ) -> Self:
+        """Returns the opened model and graph; arguments and errors as for `predict`."""
+        saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
+        place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+        compile_ahead(KernelSet(), notify)
+        if saved.types is not None and saved.types.has_links:
+            instead = "predict_links returns the best ones of each source"
+            if saved.target != "links":
+                instead = "predict_edges returns those of edges"
+            raise UsageError(f"this model predicts {saved.predicts}; a3gnn.{instead}")
+        graph = as_unlabeled(dataset, "" if saved.types is None else saved.types.target)
+        for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
+            notify(note)
+        notify_edges(saved.task, graph, notify)
+        if graph.num_features != saved.num_features:
+            raise GraphError(
+                f"{graph.name} must have the {saved.num_features} features of the model's training, got "
+                f"{graph.num_features}; give the same columns"
+            )
+        check_types(saved, graph)
+        first, count = (0, graph.num_nodes) if graph.types is None else (graph.types.first, graph.types.num_targets)
+        if nodes is None:
+            return cls(saved, graph, first, np.arange(count, dtype=np.int32), None, place)
+        asked = InputNodes.of(nodes, count, name="nodes").nodes
+        ids, places = np.unique(asked, return_inverse=True)
+        return cls(saved, graph, first, ids, None if np.array_equal(ids, asked) else places, place)
+
+
+def _predicted(asked: _Asked, limit: int | None, guard: MemoryGuard, notify: Callable[[str], None]) -> Iterator[Tensor]:
+    """Yields the predictions of `asked.ids`, in order, float32, shape (n, num_outputs), on the CPU.
+
+    Raises:
+        MemoryLimitError: The limit was passed, or can't be kept.
+        A3GNNError: A prediction is NaN or infinite.
+    """
+    saved, due = asked.saved, asked.ids + np.int32(asked.first)
+    if saved.task.own is None:
+        guard.need(_NODE_BYTES * asked.graph.num_nodes, "predict a smaller graph, or fewer nodes by nodes=")
     remedy = "train the model again with a smaller learning_rate, or give features of the same size as in its training"
-    found = checked_outputs(ids, probabilities(found, saved.target), remedy, finite=True)
-    found = found[:, 0] if saved.target == "values" else found
-    return found if np.array_equal(ids, asked) else found[torch.from_numpy(places)]
+    own_bytes = evaluation_bytes(limit)
+    for ids, outputs in _outputs(saved, asked.graph, due, asked.device, own_bytes, guard.check, notify):
+        yield checked_outputs(ids, probabilities(outputs.cpu(), saved.target), remedy, finite=True)
+        guard.check()
 
 
 def _outputs(
@@ -132,7 +220,9 @@ def _outputs(
         inference = Inference(
             graph, ids, task.num_layers, scratch=scratch, device=device, on_chunk=on_chunk, edges=values
         )
-        return inference.logits(_with_weights(built, saved, device))
+        weighted = _with_weights(built, saved, device)
+        inference.check_room(weighted)
+        return inference.logits(weighted)
     model = own_model(saved, graph, device, notify)
     plan = EvaluationPlan.of(graph, task, ids, own_bytes)
     if plan.kind == "sampled":

@@ -72,9 +72,7 @@ def predict(
     a row has `source`, `target`, and `value`, or the `probability` of each class. Rows are computed and written some
     at a time.
     """
-    import numpy as np
-
-    from a3gnn.apply.predict import predict as run
+    from a3gnn.apply.predict import save_predictions
     from a3gnn.apply.predict_links import save_edges, save_links
     from a3gnn.storage.atomic import replacing
     from a3gnn.storage.claim import claimed_whole
@@ -101,9 +99,7 @@ def predict(
             elif predicts == _EDGES:
                 shape = save_edges(draft, saved, dataset, None if edges is None else _pairs(edges), **given)
             else:
-                found = run(saved, dataset, **given).numpy()
-                np.save(draft, found)
-                shape = found.shape
+                shape = save_predictions(draft, saved, dataset, **given)
     if as_json:
         click.echo(json.dumps({"file": str(out), "target": target, "shape": list(shape)}))
     else:

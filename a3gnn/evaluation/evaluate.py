@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MOST_VALIDATED = 10_000
 #: Most edges times columns of label propagation: a few seconds on one core. Guess.
 _MOST_PROPAGATED = 5e7
+# Most test nodes that a trial evaluates all, only for their memory. Guess: ten validations.
+_MOST_REHEARSED = 10 * MOST_VALIDATED
 
 
 class Evaluator:
@@ -89,7 +91,19 @@ class Evaluator:
 
     def test(self, model: Model) -> float:
         """Returns the model's quality on all test nodes, computed in evaluation mode."""
-        return self._quality(model, self._inference(self._test))
+        return self._quality(model, self._inference(self._test, keeps=False))
+
+    def rehearse_test(self, model: Model) -> bool:
+        """Takes the memory of `test`, by a sample of very many test nodes; returns False and does nothing for fewer."""
+        if len(self._test) <= _MOST_REHEARSED:
+            return False
+        every = self._inference(self._test, keeps=False)  # its nodes, of every layer, are in memory meanwhile
+        some = self._inference(self._test[:: -(-len(self._test) // MOST_VALIDATED)], keeps=False)
+        model.eval()
+        for _ in some.logits(model):
+            pass
+        del every
+        return True
 
     def cost(self, model: Model) -> float:
         """Returns the cost of `validate` in bytes moved (`Inference.cost`); it depends only on the graph and task."""

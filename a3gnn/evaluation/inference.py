@@ -14,10 +14,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from a3gnn.errors import A3GNNError
-from a3gnn.evaluation.aggregate_table import table_if_kept
-from a3gnn.evaluation.neighborhoods import EDGE_BYTES, Neighborhoods
+from a3gnn.evaluation.aggregate_table import AggregateRows, aggregate_rows
+from a3gnn.evaluation.neighborhoods import EDGE_BYTES, Neighborhoods, Places
 from a3gnn.features.row_table import Aggregator
-from a3gnn.features.tensors import slice_or_ids
 from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
@@ -25,6 +24,7 @@ from a3gnn.models.layers.layer import Layer, LayerShapes
 from a3gnn.models.model import Model
 from a3gnn.ranks.exchange import RowExchange
 from a3gnn.ranks.peers import Ranks
+from a3gnn.storage.atomic import need_room
 from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
@@ -55,28 +55,49 @@ class Scratch:
         Raises:
             A3GNNError: The folder can't be written, or its disk is full.
         """
-        size = max(4 * rows * columns, 1)
+        size = max(self.num_bytes(rows, columns), 1)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder) as file:
                 os.posix_fallocate(file.fileno(), 0, size)
                 mapped = np.memmap(file, dtype=np.float32, mode="r+", shape=(rows, columns))
         except OSError as error:
-            raise A3GNNError(
-                f"evaluation needs {format_size(size)} of disk space in {self.folder} for a layer's output: "
-                f"{error.strerror or error}; free some, or set A3GNN_CACHE to a folder on another disk"
-            ) from error
+            raise self._full(size, "a layer's output", error) from error
         return torch.from_numpy(np.asarray(mapped))
+
+    @staticmethod
+    def num_bytes(rows: int, columns: int) -> int:
+        """Returns the bytes of a matrix."""
+        return 4 * rows * columns
+
+    def need(self, size: int) -> None:
+        """Checks that the disk has room for `size` bytes of matrices.
+
+        Raises:
+            A3GNNError: It has less, or the folder can't be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            need_room(self.folder, size)
+        except OSError as error:
+            raise self._full(size, "all layers' outputs", error) from error
+
+    def _full(self, size: int, what: str, error: OSError) -> A3GNNError:
+        return A3GNNError(
+            f"evaluation needs {format_size(size)} of disk space in {self.folder} for {what}: "
+            f"{error.strerror or error}; free some, set A3GNN_CACHE to a folder on another disk, or take "
+            "fewer nodes or hidden channels"
+        )
 
 
 class Inference:
     """Computes the logits of some nodes from all their in-neighbors; computes each layer once per needed node.
 
-    If the input layer starts with an aggregation without weights, it can read a precomputed table
+    If the input layer starts with an aggregation without weights, it can read precomputed rows
     (`a3gnn.evaluation.aggregate_table`). It does so if a dozen evaluations would aggregate at least as many edges as
-    the graph has. Later layers read memory-mapped scratch files. Nodes are processed in chunks, whose temporaries keep
-    to a budget. On an accelerator, each chunk's sources are gathered and sent; on the CPU, layers read the files in
-    place.
+    the graph has. Later layers read memory-mapped scratch files with a row per needed node. Nodes are processed in
+    chunks, whose temporaries keep to a budget. On an accelerator, each chunk's sources are gathered and sent; on the
+    CPU, layers read float32 rows in place.
 
     Args:
         graph: The whole graph, even if training uses parts.
@@ -91,6 +112,8 @@ class Inference:
         ranks: Ranks that each compute about an equal part of each layer's nodes and exchange them; None computes all
             nodes here.
         edges: Values of the graph's edges that the models read; None for none.
+        keeps: Whether precomputed rows are stored beside the graph, for the next evaluations. If not, rows that are not
+            stored yet are computed as they are read.
 
     Attributes:
         ranks: As given; None if there are fewer nodes than ranks: then each rank computes all nodes.
@@ -113,6 +136,7 @@ class Inference:
         on_chunk: Callable[[], None] = lambda: None,
         ranks: Ranks | None = None,
         edges: NDArray[np.float32] | None = None,
+        keeps: bool = True,
     ) -> None:
         self._graph = graph
         self.ranks = ranks if ranks is not None and len(ids) >= ranks.size else None
@@ -130,9 +154,16 @@ class Inference:
             self._needed.insert(0, self._around.closed(self._needed[0]))
         pays = _EVALUATIONS * self._around.count(self._needed[0]) >= graph.num_edges
         self._aggregator = aggregator if pays and not graph.features.is_sparse else None
-        table = None if self._aggregator is None else table_if_kept(graph, self._aggregator, self._around)
-        self._table = None if table is None else FeatureRows(table)
-        self._inputs = self._needed[0] if self._table is not None else self._around.closed(self._needed[0])
+        self._table, self._read = None, self._around.closed(self._needed[0]) if graph.is_parted else None
+        if self._aggregator is not None:
+            self._table = aggregate_rows(graph, self._aggregator, self._around, self._needed[0], keeps=keeps)
+
+    @property
+    def _inputs(self) -> NDArray[np.int32]:
+        """The nodes that the input layer reads, ascending; finding them costs a pass over its edges."""
+        if self._read is None:
+            self._read = self._around.closed(self._needed[0])
+        return self._read
 
     @torch.inference_mode()
     def logits(self, model: Model) -> Outputs:
@@ -146,6 +177,27 @@ class Inference:
             outputs = self._of_hidden(i, model, outputs)
         yield from outputs
 
+    def check_room(self, model: Model) -> None:
+        """Checks that the disk has room for the files of `logits`, without a table.
+
+        Raises:
+            A3GNNError: It has less.
+        """
+        needed, size = 0, Scratch.num_bytes
+        sparse = self._graph.features.is_sparse
+        for i, layer in enumerate(model.layers):
+            outputs = self._needed[i]
+            mapped = (
+                self._maps_input(layer, sparse=sparse)
+                if not i
+                else layer.maps_first(self._work(len(self._needed[i - 1]), outputs))
+            )
+            if i or mapped or self._graph.is_parted:
+                width = layer.sources(torch.zeros(1, layer.in_channels, device=self._device), mapped).shape[1]
+                needed += size(len(self._needed[i - 1] if i else self._inputs), width)
+                needed += size(len(outputs), layer.in_channels) if i and mapped else 0
+        self._scratch.need(needed)
+
     def cost(self, model: Model) -> float:
         """Returns the cost of `logits` in bytes moved, from the graph and the model's shape (`LayerShapes`).
 
@@ -155,32 +207,50 @@ class Inference:
             first, rows = model.layers[0], len(self._needed[0])
             cost = LayerShapes(rows, rows, 0).aggregate_first(first.in_channels, first.out_channels)
         else:
-            cost = model.cost(0, self._work(self._inputs, self._needed[0], sparse=self._graph.features.is_sparse))
+            sparse = self._graph.features.is_sparse
+            cost = model.cost(0, self._work(len(self._inputs), self._needed[0], sparse=sparse))
         later = range(1, len(model.layers))
-        return cost + sum(model.cost(i, self._work(*self._needed[i - 1 : i + 1])) for i in later)
+        return cost + sum(model.cost(i, self._work(len(self._needed[i - 1]), self._needed[i])) for i in later)
 
-    def _of_table(self, layer: Layer, table: FeatureRows) -> Outputs:
+    def _of_table(self, layer: Layer, table: AggregateRows) -> Outputs:
         """Yields the input layer's outputs from the table's rows."""
         mine = self._cut.mine(self._needed[0])
         for ids in self._around.chunks(mine, 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
             yield ids, layer.combine(table.read(ids, self._device))
 
     def _of_features(self, model: Model) -> Outputs:
-        """Yields the input layer's outputs from the features."""
+        """Yields the input layer's outputs from the features.
+
+        Rows that are mapped, or come from graph servers, are stored first: each is then mapped or requested once.
+        """
         layer = model.layers[0]
-        rows = sources = FeatureRows(self._graph.features)
-        mapped = layer.maps_first(self._work(self._inputs, self._needed[0], sparse=rows.is_sparse))
-        if mapped or rows.whole is None:
-            row_bytes = 4 * (2 * layer.in_channels + 2 * layer.out_channels)
-            for ids in self._around.chunks(self._cut.mine(self._inputs), row_bytes, 0):
-                part = layer.sources(rows.read(ids, self._device), mapped)
-                _put(self._matrix(0, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
-            self._cut.send(self._kept[0, "sources"], self._inputs)
-            sources = FeatureRows(self._kept[0, "sources"])
-        own = (
-            rows if mapped else sources
-        )  # if not mapped, `sources` are the plain rows, already fetched from a graph in parts
-        yield from self._updated(0, model, sources, lambda ids, _: own.read(ids, self._device), mapped)
+        rows = FeatureRows(self._graph.features)
+        mapped = self._maps_input(layer, sparse=rows.is_sparse)
+        if not (mapped or rows.is_remote):
+            places = Places(None, self._graph.num_nodes)
+            yield from self._updated(0, model, rows, lambda ids, _: rows.read(ids, self._device), mapped, places)
+            return
+        inputs, stored = self._inputs, None
+        bounds = self._cut.bounds(inputs)
+        done, row_bytes = bounds[self._cut.rank], 4 * (2 * layer.in_channels + 2 * layer.out_channels)
+        for ids in self._around.chunks(self._cut.mine(inputs), row_bytes, 0):
+            part = layer.sources(rows.read(ids, self._device), mapped)
+            stored = self._matrix(0, "sources", len(inputs), part.shape[1])
+            done = _put(stored, done, part)
+        assert stored is not None, "no rank's run is empty"
+        self._cut.send_runs(stored, bounds)
+        sources, places = FeatureRows(stored), Places(inputs, self._graph.num_nodes)
+
+        def own_rows(ids: NDArray[np.int32], _: int) -> Tensor:
+            return rows.read(ids, self._device) if mapped else sources.read(places.of(ids), self._device)
+
+        yield from self._updated(0, model, sources, own_rows, mapped, places)
+
+    def _maps_input(self, layer: Layer, *, sparse: bool) -> bool:
+        """Returns whether the input layer's map comes first; it rarely does, and then costs more with more inputs."""
+        nodes = self._needed[0]
+        least = layer.maps_first(self._work(len(nodes), nodes, sparse=sparse))
+        return least and layer.maps_first(self._work(len(self._inputs), nodes, sparse=sparse))
 
     def _of_hidden(self, i: int, model: Model, before: Outputs) -> Outputs:
         """Yields layer `i`'s outputs from the previous layer's outputs, `before`.
@@ -189,29 +259,29 @@ class Inference:
         layer `i`'s own nodes are stored.
         """
         layer, (inputs, outputs) = model.layers[i], self._needed[i - 1 : i + 1]
-        mapped = layer.maps_first(self._work(inputs, outputs))
-        is_output = np.zeros(self._graph.num_nodes, dtype=bool)
-        is_output[outputs] = True
+        mapped = layer.maps_first(self._work(len(inputs), outputs))
         own = self._matrix(i, "own", len(outputs) if mapped else 0, layer.in_channels)
-        bounds = self._cut.within(outputs, inputs)
-        done = bounds[self._cut.rank]
+        bounds, own_bounds = self._cut.bounds(inputs), self._cut.within(outputs, inputs)
+        done, own_done = bounds[self._cut.rank], own_bounds[self._cut.rank]
         for ids, rows in before:
             hidden = functional.relu_(model.normalized(i, rows))
             part = layer.sources(hidden, mapped)
-            _put(self._matrix(i, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
+            done = _put(self._matrix(i, "sources", len(inputs), part.shape[1]), done, part)
             if mapped:
-                chosen = hidden[torch.from_numpy(is_output[ids]).to(self._device)]
-                own[done : done + len(chosen)] = chosen.cpu()
-                done += len(chosen)
-        self._cut.send(self._kept[i, "sources"], inputs)
+                end = own_done + int(np.searchsorted(outputs[own_done:], ids[-1], side="right"))
+                chosen = torch.from_numpy(np.searchsorted(ids, outputs[own_done:end])).to(self._device)
+                own_done = _put(own, own_done, hidden[chosen])
+        self._cut.send_runs(self._kept[i, "sources"], bounds)
         if mapped:
-            self._cut.send_runs(own, bounds)
-        sources = FeatureRows(self._kept[i, "sources"])
+            self._cut.send_runs(own, own_bounds)
+        sources, places = FeatureRows(self._kept[i, "sources"]), Places(inputs, self._graph.num_nodes)
 
         def own_rows(ids: NDArray[np.int32], place: int) -> Tensor:
-            return own[place : place + len(ids)].to(self._device) if mapped else sources.read(ids, self._device)
+            if mapped:
+                return own[place : place + len(ids)].to(self._device)
+            return sources.read(places.of(ids), self._device)
 
-        yield from self._updated(i, model, sources, own_rows, mapped)
+        yield from self._updated(i, model, sources, own_rows, mapped, places)
 
     def _updated(
         self,
@@ -220,20 +290,25 @@ class Inference:
         sources: FeatureRows,
         own: Callable[[NDArray[np.int32], int], Tensor],
         mapped: bool,
+        places: Places,
     ) -> Outputs:
-        """Yields layer `i`'s outputs from `sources` and its own input rows; `own` reads those by ids and place."""
+        """Yields layer `i`'s outputs from `sources`, in the order of `places`, and its own input rows.
+
+        `own` reads those by ids and place.
+        """
         layer = model.layers[i]
         row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
-        edge_bytes = EDGE_BYTES + self._value_bytes + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
+        gathered = 0 if self._in_place and sources.whole is not None else 4 * sources.columns
+        edge_bytes = EDGE_BYTES + self._value_bytes + layer.edge_bytes + gathered
         place = self._cut.bounds(self._needed[i])[self._cut.rank]
         for ids in self._around.chunks(self._cut.mine(self._needed[i]), row_bytes, edge_bytes):
-            block, aggregated = self._around.block(sources, ids, with_degrees=layer.needs_degrees)
+            block, aggregated = self._around.block(sources, ids, places, with_degrees=layer.needs_degrees)
             rows = own(ids, place)
             yield ids, model.with_shortcut(i, layer.update(block, aggregated, rows, mapped), rows)
             place += len(ids)
 
-    def _work(self, inputs: NDArray[np.int32], outputs: NDArray[np.int32], *, sparse: bool = False) -> LayerShapes:
-        return LayerShapes(len(inputs), len(outputs), self._around.count(outputs), sparse=sparse)
+    def _work(self, inputs: int, outputs: NDArray[np.int32], *, sparse: bool = False) -> LayerShapes:
+        return LayerShapes(inputs, len(outputs), self._around.count(outputs), sparse=sparse)
 
     def _matrix(self, layer: int, name: str, rows: int, columns: int) -> Tensor:
         """Returns a layer's scratch matrix `name`, float32, (rows, columns); evaluations reuse it."""
@@ -243,9 +318,8 @@ class Inference:
         return kept
 
 
-def _put(matrix: Tensor, ids: NDArray[np.int32], rows: Tensor) -> None:
-    where = slice_or_ids(ids)
-    if isinstance(where, slice):
-        matrix[where] = rows.cpu()
-    else:
-        matrix.index_copy_(0, where, rows.cpu())
+def _put(matrix: Tensor, first: int, rows: Tensor) -> int:
+    """Writes `rows` to `matrix` from row `first` on, and returns the number of the next row."""
+    end = first + len(rows)
+    matrix[first:end] = rows.cpu()
+    return end

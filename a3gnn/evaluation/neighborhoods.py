@@ -21,6 +21,27 @@ EDGE_BYTES = 32
 _SLAB = 1 << 17
 
 
+class Places:
+    """Finds the places of nodes among the rows of a matrix.
+
+    Args:
+        nodes: The node of each row, int32, ascending; None for a row per node of the graph.
+        num_nodes: Nodes of the graph; the map takes 4 bytes per node.
+    """
+
+    def __init__(self, nodes: NDArray[np.int32] | None, num_nodes: int) -> None:
+        self.nodes = None if nodes is None or len(nodes) == num_nodes else nodes
+        self.count = num_nodes if self.nodes is None else len(self.nodes)
+        self._map: NDArray[np.int32] | None = None
+        if self.nodes is not None:
+            self._map = np.empty(num_nodes, dtype=np.int32)
+            self._map[self.nodes] = np.arange(self.count, dtype=np.int32)
+
+    def of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Returns the places of `ids`, which have rows."""
+        return ids if self._map is None else self._map[ids]
+
+
 class Neighborhoods:
     """Finds in-neighbors, degrees and blocks, chunk by chunk.
 
@@ -50,6 +71,7 @@ class Neighborhoods:
         self._on_chunk = on_chunk
         self._edges = edges
         self._degrees: Tensor | None = None
+        self._some_degrees: dict[int, Tensor] = {}
 
     def chunks(
         self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int, indptr: NDArray[np.int64] | None = None
@@ -70,15 +92,24 @@ class Neighborhoods:
     def count(self, ids: NDArray[np.int32]) -> int:
         """Returns the number of in-edges of `ids`."""
         indptr = self._graph.indptr
+        if len(ids) and ids[-1] - ids[0] + 1 == len(ids):
+            return int(indptr[int(ids[-1]) + 1] - indptr[ids[0]])
         return int((indptr[ids.astype(np.int64) + 1] - indptr[ids]).sum())
 
     def closed(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Returns `ids` and their in-neighbors, int32, ascending."""
+        if len(ids) == self._graph.num_nodes:
+            return ids
         reached = np.zeros(self._graph.num_nodes, dtype=bool)
         reached[ids] = True
         for some in self.chunks(ids, 16, EDGE_BYTES):
             reached[self._graph.in_edges(some)[1]] = True
-        return np.flatnonzero(reached).astype(np.int32)
+        found, done = np.empty(np.count_nonzero(reached), dtype=np.int32), 0
+        for start in range(0, len(reached), _SLAB):  # np.flatnonzero would take 8 bytes per node
+            places = np.flatnonzero(reached[start : start + _SLAB])
+            found[done : done + len(places)] = places + start
+            done += len(places)
+        return found
 
     def degrees(self) -> Tensor:
         """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,).
@@ -86,34 +117,58 @@ class Neighborhoods:
         With weights of edges, it returns `LayerBlock.weighted_degrees`.
         """
         if self._degrees is None:
-            degrees = torch.empty(self._graph.num_nodes)
-            every = np.arange(self._graph.num_nodes, dtype=np.int32)
-            for ids in self.chunks(every, 32, EDGE_BYTES):
-                if self._edges is None:
-                    others = torch.from_numpy(self._graph.other_degrees(ids).astype(np.float32))
-                else:
-                    indptr, indices = (torch.from_numpy(part) for part in self._graph.in_edges(ids))
-                    block = LayerBlock(indptr, indices, len(degrees), slice_or_ids(ids), edges=self._values(ids))
-                    others = block.weighted_degrees
-                degrees[torch.from_numpy(ids)] = others
-            self._degrees = degrees
+            self._degrees = self._degrees_of(np.arange(self._graph.num_nodes, dtype=np.int32))
         return self._degrees
 
-    def block(self, sources: FeatureRows, ids: NDArray[np.int32], *, with_degrees: bool) -> tuple[LayerBlock, Tensor]:
-        """Returns the block of the full in-neighborhood of `ids`, and the matrix of the source rows in it."""
+    def _degrees_of(self, nodes: NDArray[np.int32]) -> Tensor:
+        """Returns the `degrees` of `nodes`, which ascend."""
+        degrees, done = torch.empty(len(nodes)), 0
+        for ids in self.chunks(nodes, 32, EDGE_BYTES):
+            if self._edges is None:
+                others = torch.from_numpy(self._graph.other_degrees(ids).astype(np.float32))
+            else:
+                indptr, indices = (torch.from_numpy(part) for part in self._graph.in_edges(ids))
+                num_nodes = self._graph.num_nodes
+                block = LayerBlock(indptr, indices, num_nodes, slice_or_ids(ids), edges=self._values(ids))
+                others = block.weighted_degrees
+            degrees[done : done + len(ids)] = others
+            done += len(ids)
+        return degrees
+
+    def block(
+        self, sources: FeatureRows, ids: NDArray[np.int32], places: Places, *, with_degrees: bool
+    ) -> tuple[LayerBlock, Tensor]:
+        """Returns the block of the full in-neighborhood of `ids`, and the matrix of the source rows in it.
+
+        Args:
+            sources: A row of each source, by `places`.
+            ids: Destinations, ascending.
+            places: Of the sources.
+            with_degrees: Whether the block has `in_degrees`.
+        """
         indptr, indices = self._graph.in_edges(ids)
-        degrees = self.degrees() if with_degrees else None
-        places: NDArray[np.integer] = ids
-        count = self._graph.num_nodes
+        own: NDArray[np.integer]
         matrix = sources.whole
-        if not self._in_place or matrix is None:
-            nodes, places = np.unique(np.concatenate([ids, indices]), return_inverse=True)
-            places, indices = places[: len(ids)], places[len(ids) :].astype(np.int32)
-            matrix, count = sources.read(nodes, self._device), len(nodes)
-            degrees = degrees[torch.from_numpy(nodes)].to(self._device) if degrees is not None else None
-        dst = slice_or_ids(places, self._device)
+        if self._in_place and matrix is not None:
+            own, indices, count = places.of(ids), places.of(indices), places.count
+            degrees = self._degrees_at(places) if with_degrees else None
+        else:
+            nodes, both = np.unique(np.concatenate([ids, indices]), return_inverse=True)
+            own, indices = both[: len(ids)], both[len(ids) :].astype(np.int32)
+            matrix, count = sources.read(places.of(nodes), self._device), len(nodes)
+            degrees = self._degrees_at(places)[torch.from_numpy(places.of(nodes))] if with_degrees else None
+        dst = slice_or_ids(own, self._device)
         edges = None if self._edges is None else self._values(ids).to(self._device)
+        degrees = None if degrees is None else degrees.to(self._device)
         return LayerBlock(self._moved(indptr), self._moved(indices), count, dst, degrees, edges=edges), matrix
+
+    def _degrees_at(self, places: Places) -> Tensor:
+        """Returns the `degrees` of the nodes with `places`; the layers' nodes are nested, so a count names them."""
+        if places.nodes is None:
+            return self.degrees()
+        if places.count not in self._some_degrees:
+            self._some_degrees[places.count] = self._degrees_of(places.nodes)
+        return self._some_degrees[places.count]
 
     def _values(self, ids: NDArray[np.int32]) -> Tensor:
         """Returns the values of the edges of `in_edges(ids)`, float32."""

@@ -12,6 +12,7 @@ from a3gnn.config import STATIC_POLICIES, CachePolicy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.features.cache_kernels import log_not_sampled
 from a3gnn.features.stored_rows import StoredRows, rows_of
+from a3gnn.graphs.derived import kept_order
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
 from a3gnn.storage.compiled import readonly
@@ -50,10 +51,15 @@ def cached_nodes(
     if cache_bytes <= CACHE_INDEX_BYTES * graph.num_nodes:
         return np.empty(0, dtype=np.int32)
     if policy == "degree":
-        ranked = hottest_first(graph)
+        ranked = kept_order(graph, "order-degree", lambda: hottest_first(graph))
     else:
-        ranked = np.argsort(-expected_access(graph, fanouts, batch_size), kind="stable").astype(np.int32)
+        name = "-".join(map(str, ("order-access", *fanouts, batch_size)))
+        ranked = kept_order(graph, name, lambda: _by_access(graph, fanouts, batch_size))
     return that_fit(ranked, rows, cache_bytes, graph.num_nodes)
+
+
+def _by_access(graph: Graph, fanouts: Sequence[int], batch_size: int) -> NDArray[np.int32]:
+    return np.argsort(-expected_access(graph, fanouts, batch_size), kind="stable").astype(np.int32)
 
 
 def that_fit(ranked: NDArray[np.int32], rows: StoredRows, cache_bytes: int, num_nodes: int) -> NDArray[np.int32]:

@@ -9,9 +9,10 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,14 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.soundness import row_violations
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.mapping import in_large_pages, settle
-from a3gnn.storage.npy import NpyWriter, content_hash, open_npy
+from a3gnn.storage.npy import NpyWriter, content_hash, open_npy, save_npy
 from a3gnn.storage.stamp import forget, verify_once
 from a3gnn.units import format_size
 
 _PARTS = re.compile(r"parts-(\d+)-seed-\d+.*\.npy")
+# Edges from which an order of the nodes is kept: counting them then takes longer than reading the file. Guess.
+_LEAST_EDGES = 1 << 24
+_SOME_ROWS = re.compile(r"-of-(\d+)-")
 #: indptr, int64, and indices, int32, ascending in each row.
 DerivedRows = tuple[NDArray[np.int64], NDArray[np.int32]]
 #: Remedy for a damaged table, in messages.
@@ -59,6 +63,33 @@ def read_parts(graph: GraphArrays, path: Path, num_parts: int) -> NDArray[np.int
             f"{path} is damaged: parts must be in [0, {num_parts}), got {parts.min()} to {parts.max()}; {REMEDY}"
         )
     return np.array(parts)
+
+
+def kept_order(graph: GraphArrays, name: str, compute: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
+    """Returns all nodes in the order of `compute`, int32, shape (num_nodes,), which a large graph on disk keeps.
+
+    The file is left out if it can't be written, or would take more than half of the free disk.
+
+    Raises:
+        GraphError: The file is damaged.
+    """
+    if graph.folder is None or graph.num_edges < _LEAST_EDGES:
+        return compute()
+    path, needed = graph.folder / "derived" / f"{name}.npy", 4 * graph.num_nodes
+    if not path.exists():
+        order = compute()
+        if 2 * needed <= shutil.disk_usage(graph.folder).free:
+            with suppress(GraphError), keeping(graph, path, needed) as draft:
+                save_npy(draft, order)
+        return order
+    return _read_order(graph, path)
+
+
+def _read_order(graph: GraphArrays, path: Path) -> NDArray[np.int32]:
+    order = opened(path, np.dtype(np.int32), graph.num_nodes)
+    if order.min() < 0 or order.max() >= graph.num_nodes:
+        raise GraphError(f"{path} is damaged: nodes must be in [0, {graph.num_nodes}); {REMEDY}")
+    return order
 
 
 def write_rows(
@@ -139,12 +170,15 @@ def examine(graph: GraphArrays) -> Iterator[tuple[Path, str]]:
         try:
             if named:
                 read_parts(graph, path, int(named[1]))
+            elif path.name.startswith("order-"):
+                _read_order(graph, path)
             elif path.name.startswith("within-"):
                 forget(path)
                 read_rows(graph, path)
             elif path.name.startswith("table-"):
                 forget(path)
-                read_table(graph, path)
+                some = _SOME_ROWS.search(path.name)
+                read_table(graph, path, int(some[1]) if some else None)
             else:
                 continue
         except GraphError as error:
@@ -159,7 +193,12 @@ def _check_rows(folder: Path, indptr: NDArray[np.int64], indices: NDArray[np.int
 
 
 def write_table(
-    graph: GraphArrays, folder: Path, columns: int, pieces: Iterable[NDArray[np.floating]], dtype: type = np.float32
+    graph: GraphArrays,
+    folder: Path,
+    columns: int,
+    pieces: Iterable[NDArray[np.floating]],
+    dtype: type = np.float32,
+    rows: int | None = None,
 ) -> None:
     """Writes a dense matrix and its hash to `folder`, whole or not at all.
 
@@ -169,16 +208,18 @@ def write_table(
         columns: Of the matrix.
         pieces: Runs of rows, in order, of `dtype`.
         dtype: float32 or float16.
+        rows: Number of rows; by default one per node.
 
     Raises:
         GraphError: It can't be written.
     """
-    with keeping(graph, folder, np.dtype(dtype).itemsize * graph.num_nodes * columns) as draft:
+    count = graph.num_nodes if rows is None else rows
+    with keeping(graph, folder, np.dtype(dtype).itemsize * count * columns) as draft:
         draft.mkdir()
-        with _Hashed(draft, "rows", dtype, columns) as rows:
+        with _Hashed(draft, "rows", dtype, columns) as written:
             for piece in pieces:
-                rows.append(piece)
-        _finish(draft, columns, dtype, rows)
+                written.append(piece)
+        _finish(draft, columns, dtype, written)
 
 
 def write_sparse_table(
@@ -217,8 +258,8 @@ def write_sparse_table(
         _finish(draft, columns, dtype, starts, indices, data)
 
 
-def read_table(graph: GraphArrays, folder: Path) -> DenseFeatures | SparseFeatures:
-    """Returns the matrix in `folder`, shape (num_nodes, columns), as memory maps; hashes are verified once.
+def read_table(graph: GraphArrays, folder: Path, count: int | None = None) -> DenseFeatures | SparseFeatures:
+    """Returns the matrix in `folder`, a row per node or `count` rows, as memory maps; hashes are verified once.
 
     Raises:
         GraphError: A file is damaged.
@@ -230,7 +271,7 @@ def read_table(graph: GraphArrays, folder: Path) -> DenseFeatures | SparseFeatur
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise GraphError(f"{folder / 'meta.json'} is missing or damaged ({error}); {REMEDY}") from error
     if "rows" in hashes:
-        rows = opened(folder / "rows.npy", dtype, graph.num_nodes, columns)
+        rows = opened(folder / "rows.npy", dtype, graph.num_nodes if count is None else count, columns)
         verify_once(folder, partial(_check, folder, {"rows": rows}, hashes))
         return DenseFeatures(in_large_pages(rows))
     indptr = opened(folder / "indptr.npy", np.dtype(np.int64), graph.num_nodes + 1)

@@ -17,7 +17,7 @@ class FeatureRows:
     """Reads rows of a matrix in any storage format.
 
     Args:
-        source: A graph's features, or a float32 tensor of shape (num_nodes, columns).
+        source: A graph's features, or a float32 tensor of shape (num_rows, columns).
     """
 
     def __init__(self, source: DenseFeatures | SparseFeatures | RemoteFeatures | Tensor) -> None:
@@ -27,6 +27,11 @@ class FeatureRows:
     def is_sparse(self) -> bool:
         """Whether `read` returns sparse CSR."""
         return isinstance(self._source, SparseFeatures)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether rows are on graph servers."""
+        return isinstance(self._source, RemoteFeatures)
 
     @property
     def columns(self) -> int:

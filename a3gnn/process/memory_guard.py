@@ -66,6 +66,20 @@ class MemoryGuard:
         """Whether the limit was passed."""
         return self.peak_bytes > min(limit for limit in (self.limit, self._free, math.inf) if limit is not None)
 
+    def need(self, more: int, remedy: str) -> None:
+        """Does nothing if `more` bytes keep the limit.
+
+        Raises:
+            MemoryLimitError: They don't; the message names `remedy`.
+        """
+        needed = host_bytes() + more
+        limit = min(limit for limit in (self.limit, self._free, math.inf) if limit is not None)
+        if needed > limit:
+            raise MemoryLimitError(
+                f"the run must keep to {format_size(limit)} of host memory, but needs at least {format_size(needed)}; "
+                f"{remedy}"
+            )
+
     def check(self) -> None:
         """Does nothing if the limit has been kept.
 

@@ -123,8 +123,9 @@ def rehearse(trainer: Trainer, evaluations: int, *, tests: bool) -> float:
     """Trains from fresh weights and evaluates so many times; returns the seconds of that.
 
     A training evaluates within an epoch: beside mini-batches, gradients and the optimizer's state. At its end it is
-    tested, which takes more memory if there are more test nodes than validation nodes. A trial does so too, or its peak
-    is less than a training's. Without a limit on memory it is not tested, which can take seconds on large graphs.
+    tested, which takes more memory if there are more test nodes than validation nodes. A trial does so too, with a
+    sample if test nodes are very many, or its peak is less than a training's. Without a limit on memory it is not
+    tested, which can take seconds on large graphs.
 
     Args:
         trainer: The trainer.
@@ -132,7 +133,7 @@ def rehearse(trainer: Trainer, evaluations: int, *, tests: bool) -> float:
         tests: Whether to evaluate test nodes, too. The result is dropped: no trial is judged by it.
     """
     if tests:
-        trainer.test()
+        trainer.rehearse_test()
     if evaluations <= 0:
         return 0.0
     begin = perf_counter()

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.features.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
 from a3gnn.ranks.peers import Ranks
 
@@ -56,17 +55,6 @@ class RowExchange:
         """Returns the bounds in `some`, a subset of `ids`, of the entries that belong to each run of `ids`."""
         firsts = [ids[begin] for begin in self.bounds(ids)[1:-1]]
         return [0, *np.searchsorted(some, firsts).tolist(), len(some)]
-
-    def send(self, matrix: Tensor, ids: NDArray[np.int32]) -> None:
-        """Completes the rows `ids` of `matrix`, float32, on the host, if each rank has computed its run of them."""
-        if self._ranks is None:
-            return
-        for source, first, last in _pieces(matrix, self.bounds(ids)):
-            where = slice_or_ids(ids[first:last])
-            part = matrix[where]  # a slice gives a view, so broadcast writes into the matrix itself
-            self._ranks.broadcast(part, source)
-            if isinstance(where, Tensor) and source != self.rank:
-                matrix.index_copy_(0, where, part)
 
     def send_runs(self, matrix: Tensor, bounds: Sequence[int]) -> None:
         """Completes the rows of `matrix`, float32, on the host, if each rank has computed the rows in its `bounds`."""

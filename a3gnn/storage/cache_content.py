@@ -29,7 +29,7 @@ EntryKind = Literal["graph", "probe", "download", "source", "stamp", "curve", "s
 _KERNELS = re.compile(rf"{KERNEL_FOLDER.pattern}|.+_[0-9a-f]{{40}}")
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
 _GRAPH_FILES = re.compile(
-    r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/(parts-[\w-]+\.npy|seconds-[\w-]+\.txt|"
+    r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/((parts|order)-[\w-]+\.npy|seconds-[\w-]+\.txt|"
     rf"(within|aggregates|table)-[\w-]+/(\w+\.npy|meta\.json|{re.escape(STAMP)})))"
 )
 

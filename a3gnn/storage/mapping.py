@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import platform
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -21,11 +22,32 @@ from numpy.typing import NDArray
 from a3gnn.storage.host_limits import host_memory_bytes
 
 _LARGE_PAGE_BYTES = 2 << 20
+# Python has the flag from 3.13 on. Elsewhere than on these two machines, its value differs.
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if platform.machine() in ("x86_64", "aarch64") else 0)
 _BLOCK_BYTES = 512  # the unit of ru_inblock
 # A gather with less than this share of its rows from the disk is not worth a system call per row. Guess.
 _COLD_SHARE = 0.01
 # Maps of files by their address, because a tensor made of one does not tell it.
 _maps: WeakValueDictionary[int, NDArray[Any]] = WeakValueDictionary()
+
+
+def mapped(
+    path: Path, file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype[Any], *, fortran: bool = False
+) -> NDArray[Any]:
+    """Returns the array that begins at the position of `file`, the opened `path`, as a copy-on-write memory map.
+
+    It is writable, because torch.from_numpy warns of other arrays; a stray write never reaches the file. Linux reserves
+    memory for every page of such a map, and refuses one larger than RAM and swap. Nothing is reserved here: no page is
+    written.
+
+    Raises:
+        OSError: It can't be mapped.
+    """
+    flags = mmap.MAP_PRIVATE | _NO_RESERVE
+    mapping = mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    array = np.ndarray.__new__(np.memmap, shape, dtype, mapping, file.tell(), order="F" if fortran else "C")
+    array.filename = str(path.resolve())
+    return array
 
 
 def as_known(array: NDArray[Any]) -> NDArray[Any]:

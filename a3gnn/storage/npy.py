@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from a3gnn.storage.mapping import as_known
+from a3gnn.storage.mapping import as_known, mapped
 
 #: Bytes of a piece.
 _PIECE_BYTES = 1 << 22
@@ -105,10 +105,11 @@ def open_npy(path: Path) -> NDArray[Any]:
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
+        shape, fortran, dtype = read(file)
         # Check before mapping: a process that reads a map beyond the end of its file is killed.
         expected, size = file.tell() + math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size
-    if size != expected and not dtype.hasobject:
-        raise ValueError(f"it must have {expected:,} bytes by its header, got {size:,}")
-    # "c": torch.from_numpy takes writable arrays without a warning, and a stray write never reaches the file.
-    return as_known(np.asarray(np.load(path, mmap_mode=None if 0 in shape else "c", allow_pickle=False)))
+        if size != expected and not dtype.hasobject:
+            raise ValueError(f"it must have {expected:,} bytes by its header, got {size:,}")
+        mappable = math.prod(shape) and not dtype.hasobject
+        array = mapped(path, file, shape, dtype, fortran=fortran) if mappable else np.load(path, allow_pickle=False)
+    return as_known(np.asarray(array))

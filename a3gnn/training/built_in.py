@@ -153,6 +153,10 @@ class BuiltIn:
         """Returns the quality on test nodes, from all neighbors in the whole graph."""
         return self._evaluator.test(self.evaluated)
 
+    def rehearse_test(self) -> bool:
+        """Takes the memory of `test`, by a sample of very many test nodes; returns False and does nothing for fewer."""
+        return self._evaluator.rehearse_test(self.evaluated)
+
     def check(self) -> None:
         """Does nothing, because this version of the package contains the model's sources."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,16 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
-from a3gnn.apply.predict import predict
+from a3gnn.apply.predict import predict, save_predictions
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, GraphError, MemoryLimitError, ModelError, UsageError
+from a3gnn.evaluation.inference import Inference, Scratch
+from a3gnn.evaluation.neighborhoods import Neighborhoods
+from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.models.model import build_model
+from a3gnn.storage.npy import NpyWriter
 from a3gnn.task import Task
 from a3gnn.training.result import TrainResult
 from a3gnn.training.saved_model import SavedModel
@@ -217,3 +223,72 @@ def test_predictions_that_overflow_are_an_error(model, trained, small_folder_gra
         A3GNNError, match=r"outputs must be finite, got NaN or infinite ones for .* nodes, such as node"
     ):
         predict(large, small_folder_graph)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gat", "gin"])
+def test_a_file_is_written_chunk_by_chunk_with_the_bits_that_python_returns(
+    model, trained, small_folder_graph, tmp_path: Path, monkeypatch
+) -> None:
+    result = trained(dataclasses.replace(_TASK, model=model))
+    expected = predict(result.folder, small_folder_graph)
+    sizes, append = [], NpyWriter.append
+    monkeypatch.setattr(NpyWriter, "append", lambda file, rows: (sizes.append(len(rows)), append(file, rows))[1])
+    monkeypatch.setattr("a3gnn.evaluation.neighborhoods.Neighborhoods.chunks", in_tens)
+    assert save_predictions(tmp_path / "p.npy", result.folder, small_folder_graph) == tuple(expected.shape)
+    torch.testing.assert_close(torch.from_numpy(np.load(tmp_path / "p.npy")), expected)
+    assert max(sizes) == 10
+
+
+def in_tens(around: Neighborhoods, ids: np.ndarray, *_: object) -> Iterator[np.ndarray]:
+    for start in range(0, len(ids), 10):
+        yield ids[start : start + 10]
+
+
+def test_room_on_the_disk_is_asked_for_before_the_first_step(
+    trained, small_folder_graph, tmp_path, monkeypatch
+) -> None:
+    result, asked = trained(_TASK), []
+
+    def nearly_full(folder: Path, needed: int) -> None:
+        asked.append(needed)
+        raise OSError(f"{needed} B are needed, 0 B are free")
+
+    monkeypatch.setattr("a3gnn.evaluation.inference.Inference.logits", None)
+    monkeypatch.setattr("a3gnn.evaluation.inference.need_room", nearly_full)
+    with pytest.raises(A3GNNError, match=r"for all layers' outputs: .* are needed.* fewer nodes or hidden channels"):
+        save_predictions(tmp_path / "p.npy", result.folder, small_folder_graph)
+    classes, hidden = small_folder_graph.num_classes, _TASK.hidden_channels
+    # A narrow last layer is mapped first: a mapped row per node, and each node's own row.
+    assert asked[-1] >= 4 * small_folder_graph.num_nodes * (min(classes, hidden))
+    monkeypatch.setattr("a3gnn.apply.predict.need_room", nearly_full)
+    with pytest.raises(A3GNNError, match=r"predictions can't be written to .* give a file on another disk"):
+        save_predictions(tmp_path / "p.npy", result.folder, small_folder_graph)
+    assert asked[-1] == 4 * small_folder_graph.num_nodes * classes
+
+
+def test_scratch_takes_what_was_asked_for(small_graph, tmp_path) -> None:
+    for model, hidden, dtype in itertools.product(("sage", "gcn", "gat"), (4, 64), (np.float32, np.float16)):
+        task = Task(model=model, hidden_channels=hidden, fanouts=(5, 5, 5), heads=2)
+        rows = small_graph.features.array.astype(dtype)
+        graph = dataclasses.replace(small_graph, features=DenseFeatures(rows))
+        net = build_model(task, graph.num_features, graph.num_classes).eval()
+        scratch, asked, taken = Scratch(tmp_path), [], []
+        scratch.need, make = asked.append, scratch.matrix
+
+        def noted(rows: int, columns: int, make=make, taken=taken) -> torch.Tensor:
+            taken.append(4 * rows * columns)
+            return make(rows, columns)
+
+        scratch.matrix = noted
+        inference = Inference(graph, graph.test_ids[:50], 3, scratch=scratch)
+        inference.check_room(net)
+        list(inference.logits(net))
+        assert asked == [sum(taken)]
+
+
+def test_what_can_not_fit_is_refused_before_the_first_step(trained, small_folder_graph, monkeypatch) -> None:
+    result = trained(_TASK)
+    monkeypatch.setattr("a3gnn.evaluation.inference.Inference.logits", None)
+    monkeypatch.setattr("a3gnn.process.memory_guard.host_bytes", lambda: 2**30 - 1)
+    with pytest.raises(MemoryLimitError, match=r"needs at least 1.00 GiB; write them with a3gnn predict --out"):
+        predict(result.folder, small_folder_graph, host_memory_limit="1GiB")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -63,6 +64,31 @@ def test_a_table_is_made_once(graph, tmp_path, monkeypatch):
     logits(graph, task, graph.val_ids, tmp_path, table=True)
     monkeypatch.setattr(room, "write_table", None)
     logits(Graph.load(graph.folder), task, graph.test_ids, tmp_path, table=True)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_few_rows_of_a_large_table_are_stored_for_themselves(model, graph, tmp_path, monkeypatch):
+    """With the same bits as the whole table, whether they are stored or computed as they are read."""
+    task = Task(model=model, hidden_channels=24, fanouts=(5,))
+    ids = graph.val_ids[::2]
+    monkeypatch.setattr(inference, "_EVALUATIONS", 10**6)  # a table pays for few nodes, too
+    expected = logits(graph, task, ids, tmp_path, table=True, chunk_bytes=4_000)
+    monkeypatch.setattr(room, "_WHOLE_BYTES", 0)
+    shutil.rmtree(graph.folder / "derived")
+    options = {"table": True, "chunk_bytes": 4_000}
+    assert torch.equal(logits(graph, task, ids, tmp_path, keeps=False, **options), expected)
+    with monkeypatch.context() as patched:
+        patched.setattr(room, "_has_room", lambda *_: False)
+        assert torch.equal(logits(graph, task, ids, tmp_path, **options), expected)
+    assert not (graph.folder / "derived").exists()
+    assert torch.equal(logits(graph, task, ids, tmp_path, **options), expected)
+    (folder,) = (graph.folder / "derived").glob("table-*")
+    assert np.load(folder / "rows.npy").shape[0] == len(ids)
+    monkeypatch.setattr(room, "_make", None)
+    assert torch.equal(logits(graph, task, ids, tmp_path, **options), expected)
+    assert all(not finding.problem for finding in verify(graph.folder))
+    (folder / "rows.npy").write_bytes((folder / "rows.npy").read_bytes()[:-4])
+    assert [finding.name for finding in verify(graph.folder) if finding.problem] == [f"derived/{folder.name}"]
 
 
 def test_a_table_that_would_not_pay_is_not_made(graph, tmp_path, monkeypatch):

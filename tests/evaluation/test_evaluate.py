@@ -57,6 +57,32 @@ def test_half_precision_features_equal_pyg(hidden, tiny_graph, tmp_path):
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
+class CountingScratch(Scratch):
+    """Notes the rows of each matrix."""
+
+    def matrix(self, rows: int, columns: int) -> Tensor:
+        self.rows = [*getattr(self, "rows", []), rows]
+        return super().matrix(rows, columns)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("hidden", [8, 64])  # narrow layers map before they aggregate
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat", "gatv2", "transformer"])
+def test_few_nodes_need_scratch_for_the_nodes_around_them_only(model, hidden, dtype, small_graph, tmp_path):
+    graph = dataclasses.replace(small_graph, features=DenseFeatures(small_graph.features.array.astype(dtype)))
+    task = Task(model=model, hidden_channels=hidden, fanouts=(5, 5), heads=2)
+    ours = build_model(task, graph.num_features, graph.num_classes)
+    ids, scratch = graph.val_ids[:2], CountingScratch(tmp_path)
+    inference = Inference(graph, ids, 2, scratch=scratch)
+    logits = torch.cat([rows for _, rows in inference.logits(ours.eval())])
+    every = np.arange(graph.num_nodes, dtype=np.int32)
+    torch.testing.assert_close(logits, our_logits(ours, graph, every, tmp_path)[torch.from_numpy(ids)])
+    reached = np.unique(np.concatenate([ids, graph.in_edges(ids)[1]]))
+    reached = np.unique(np.concatenate([reached, graph.in_edges(reached)[1]]))
+    assert len(reached) < graph.num_nodes // 2
+    assert max(scratch.rows) <= len(reached)
+
+
 def test_accuracies_leave_out_unlabeled_nodes(tiny_graph, tmp_path):
     labels = tiny_graph.labels.copy()
     labels[tiny_graph.test_ids[::2]] = -1
@@ -86,6 +112,27 @@ def test_validation_takes_as_many_nodes_as_the_seed_chooses(tiny_graph, tmp_path
     right = pyg_logits(task, model, tiny_graph).argmax(dim=1).numpy() == tiny_graph.labels
     evaluator = Evaluator(tiny_graph, task, scratch=Scratch(tmp_path))
     assert evaluator.validate(model) == pytest.approx(right[chosen].mean())
+
+
+def test_of_very_many_test_nodes_a_rehearsal_evaluates_a_sample(small_graph, tmp_path, monkeypatch):
+    task = Task(hidden_channels=16)
+    model = build_model(task, small_graph.num_features, small_graph.num_classes)
+    evaluator = Evaluator(small_graph, task, scratch=Scratch(tmp_path))
+    assert not evaluator.rehearse_test(model), "few are evaluated all, by the caller"
+    asked = []
+
+    class Noted(Inference):
+        def logits(self, model: Model):
+            for ids, rows in super().logits(model):
+                asked.extend(ids.tolist())
+                yield ids, rows
+
+    monkeypatch.setattr("a3gnn.evaluation.evaluate.Inference", Noted)
+    monkeypatch.setattr("a3gnn.evaluation.evaluate._MOST_REHEARSED", 100)
+    monkeypatch.setattr("a3gnn.evaluation.evaluate.MOST_VALIDATED", 50)
+    assert Evaluator(small_graph, task, scratch=Scratch(tmp_path)).rehearse_test(model)
+    assert 25 < len(asked) <= 50
+    assert set(asked) < set(small_graph.test_ids.tolist())
 
 
 @pytest.mark.parametrize("aggregated", [False, True], ids=["features", "table"])

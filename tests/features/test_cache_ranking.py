@@ -1,16 +1,22 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.config import CachePolicy, TrainConfig
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.features import cache_ranking
 from a3gnn.features.cache_ranking import cached_nodes, expected_access
 from a3gnn.features.opening import open_features
 from a3gnn.features.stored_rows import rows_of
+from a3gnn.graphs import derived
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.verify import verify
 from a3gnn.sampling.sampler import Sampler
+from a3gnn.storage.cache_content import _GRAPH_FILES
 
 HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -63,3 +69,27 @@ def test_access_policy_serves_more_reads_than_the_coldest_rows(small_graph: Grap
 def test_wrong_arguments_are_refused(arguments: tuple, message: str, tiny_graph: Graph) -> None:
     with pytest.raises(UsageError, match=message):
         cached_nodes(tiny_graph, *arguments)
+
+
+@pytest.mark.parametrize("policy", ["degree", "access"])
+def test_a_large_graph_on_disk_keeps_the_order_of_its_nodes(
+    policy: CachePolicy, tiny_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, size = tiny_graph.on_disk(tmp_path), 4 * tiny_graph.num_nodes + 64 * 40
+    expected = cached_nodes(graph, size, policy)
+    assert len(expected)
+    assert not (graph.folder / "derived").exists(), "a small graph is counted each time"
+    monkeypatch.setattr(derived, "_LEAST_EDGES", 0)
+    assert np.array_equal(cached_nodes(graph, size, policy), expected)
+    (path,) = (graph.folder / "derived").glob("order-*.npy")
+    for name in ("hottest_first", "expected_access"):
+        monkeypatch.setattr(cache_ranking, name, None)
+    assert np.array_equal(cached_nodes(graph, size, policy), expected)
+    assert not [finding for finding in verify(graph.folder) if finding.problem]
+    assert _GRAPH_FILES.fullmatch(f"derived/{path.name}"), "`a3gnn cache clean` knows it"
+    order = np.load(path)
+    order[7] = graph.num_nodes
+    np.save(path, order)
+    with pytest.raises(GraphError, match=r"order-.* is damaged: nodes must be in \[0, 300\); delete it"):
+        cached_nodes(graph, size, policy)
+    assert [finding.name for finding in verify(graph.folder) if finding.problem] == [f"derived/{path.name}"]

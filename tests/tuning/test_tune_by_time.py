@@ -12,6 +12,7 @@ from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.run.blocks import SEEDS
+from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.comparison import Comparison
 from tests.tuning.formulas import SMALL_SPACE
 
@@ -49,3 +50,15 @@ def test_the_fastest_to_the_target_is_chosen_and_its_seconds_are_kept(quick_tune
 def test_a_target_that_nothing_reaches_is_what_is_to_be_lowered(quick_tune) -> None:
     with pytest.raises(InfeasibleError, match=r"target_accuracy=90$"):
         quick_tune(**PARTS, priority="time", target_accuracy=99)
+
+
+def test_a_trial_ends_with_the_budget(quick_tune, formulas) -> None:
+    machine = formulas(partitioned)
+    quick_tune(**PARTS, budget=90.0, executor=machine)
+    raced = [request for request in machine.explored if request.plan.curve.race is not None]
+    searched = [request.plan.timeout_s for request in (machine.ran[0], *raced)]
+    assert len(searched) > 2
+    assert all(30.0 <= seconds <= 90.0 for seconds in searched)
+    spent = Budget(90.0, spent_s=85.0)
+    assert spent.bounded(machine.ran[0].plan).timeout_s == 30.0
+    assert Budget(5).bounded(machine.ran[0].plan) == machine.ran[0].plan

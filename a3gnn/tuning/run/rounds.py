@@ -26,6 +26,7 @@ from a3gnn.tuning.run.blocks import BlockCost, reserve_s
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.importance import keep_importance
+from a3gnn.tuning.study.limits import failed_in_time_alone
 from a3gnn.tuning.study.measured_front import keep_predicted_front
 from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import LONGER, Proposal, Trial
@@ -264,6 +265,8 @@ def measure_smallest(beliefs: Beliefs, runner: Runner) -> History:
     kinds = {failure.kind for failure in history.failures()}
     if kinds and FailureKind.OUT_OF_MEMORY not in kinds and not history.inside():
         return history  # nothing says that it is the memory
+    if not history.inside() and any(failed_in_time_alone(failure, history) for failure in history.failures()):
+        return history  # another configuration would have to be faster, not smaller
     smallest = smallest_memory(beliefs.surrogate, history)
     if smallest is None:
         return history

@@ -66,7 +66,8 @@ class Runner:
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
         self._begin(proposal)
-        made = self._profiler.measure_anew(proposal.config, trial_plan(proposal, history, slowest, history.drift, ends))
+        plan = self.budget.bounded(trial_plan(proposal, history, slowest, history.drift, ends))
+        made = self._profiler.measure_anew(proposal.config, plan)
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
     def measure_beyond(self, proposal: Proposal, beliefs: Beliefs) -> History:
@@ -79,7 +80,7 @@ class Runner:
             f"{'' if most is None else f', with a limit of {format_size(most)} for this trial'}, to find the smallest "
             "limit that would do"
         )
-        return self._repeated(proposal, plan, beliefs)
+        return self._repeated(proposal, self.budget.bounded(plan), beliefs)
 
     def measure_again(self, proposal: Proposal, beliefs: Beliefs) -> History:
         """As `measure`, but always runs a new trial, trained whole as in the verification."""

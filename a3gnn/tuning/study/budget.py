@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import threading
 import time
@@ -11,10 +12,13 @@ from pathlib import Path
 from types import FrameType
 
 from a3gnn.process.machine_turn import seconds_waited
+from a3gnn.profiling.request import TrialPlan
 from a3gnn.units import count, format_duration
 
 #: Largest share of a tune's seconds that is reserved for the verification. Guess: half of what the trials take.
 VERIFICATION_SHARE = 1 / 3
+#: Seconds that a trial gets at the end of a budget. Guess: less than 5 % of a budget of ten minutes.
+_LEAST_TRIAL_S = 30.0
 #: Creating this file in the folder of a running tune, for instance with `touch`, ends the tune.
 STOP_FILE = "stop"
 #: Seconds between two looks at what changes without a word: a file named stop, the log, the process or the answer of a
@@ -80,6 +84,10 @@ class Budget:
             reserve_s: Seconds reserved for the verification after it.
         """
         return self.trials < self.total if self.in_trials else self.left_s > trial_s + reserve_s
+
+    def bounded(self, plan: TrialPlan) -> TrialPlan:
+        """Returns `plan` for a trial that ends with the budget's seconds; it gets `_LEAST_TRIAL_S` in any case."""
+        return dataclasses.replace(plan, timeout_s=min(plan.timeout_s, max(self.left_s, _LEAST_TRIAL_S)))
 
     def describe(self) -> str:
         """Returns the remaining trials or seconds as text."""

@@ -125,6 +125,9 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
     broken, again = _judged(history, refused)
     failures = history.failures()
     head = f"no configuration keeps every limit: {len(broken) + len(again)} measured, {len(failures)} failed"
+    if not broken and not again and any(failed_in_time_alone(failure, history) for failure in failures):
+        kept = sum(failed_in_time_alone(failure, history) for failure in failures)
+        head = f"no trial ended in time, although {kept} of {len(failures)} kept the limits on memory meanwhile"
     if again:
         head += f", {len(again)} measured did not keep the limits when measured again"
     if again and not broken:
@@ -168,6 +171,13 @@ def _needed_again(history: History, again: Sequence[_FailedAgain]) -> list[float
         for one in again
         if one.failure.kind is FailureKind.OUT_OF_MEMORY
     ]
+
+
+def failed_in_time_alone(failure: Failure, history: History) -> bool:
+    """Returns whether a trial without a device ran out of time while it kept the limit on memory."""
+    limit = history.objectives.limits.host_bytes
+    in_time = failure.kind is FailureKind.TIMEOUT
+    return in_time and limit is not None and not history.objectives.has_device and failure.peak_host_bytes <= limit
 
 
 def _remedy_of(failures: Sequence[Failure]) -> str:
