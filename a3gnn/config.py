@@ -17,7 +17,7 @@ from a3gnn.task import EMBEDDING, Task
 ParallelMode = Literal["sequential", "mode1", "mode2"]
 DeviceName = Literal["cpu", "cuda"]
 FeatureTier = Literal["ram", "disk"]
-CachePolicy = Literal["degree", "access", "fifo", "clock"]
+CachePolicy = Literal["degree", "access", "fifo", "clock", "ahead"]
 SeedOrder = Literal["random", "proximity"]
 Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
@@ -31,6 +31,8 @@ DEVICES: tuple[DeviceName, ...] = get_args(DeviceName)
 FEATURE_TIERS: tuple[FeatureTier, ...] = get_args(FeatureTier)
 STATIC_POLICIES: tuple[CachePolicy, ...] = ("degree", "access")
 DYNAMIC_POLICIES: tuple[CachePolicy, ...] = ("fifo", "clock")
+#: Holds the rows of the next mini-batches, which are sampled ahead (`a3gnn.pipeline.hyperbatches`).
+AHEAD: CachePolicy = "ahead"
 CACHE_POLICIES: tuple[CachePolicy, ...] = get_args(CachePolicy)
 #: Policies of older versions, and the nearest policy of today. CLOCK approximates LRU. The others kept the rows that
 #: are read most often: presample and lfu by counts, auto by whichever policy a replay found best.
@@ -77,7 +79,7 @@ class TrainConfig:
         1.0, Real(1, "1 samples uniformly"), later=False,
         help="Weight of a cached neighbor against an uncached one, >= 1; 1 samples uniformly.",
         search=(1.0, 2.0, 4.0, 8.0, 16.0), at=at.only_where(at.samples, otherwise=(1.0,)),
-        idle=where(cache_bytes=0, cache_policy=DYNAMIC_POLICIES), learns=ALWAYS,
+        idle=where(cache_bytes=0, cache_policy=(*DYNAMIC_POLICIES, AHEAD)), learns=ALWAYS,
         show=Phrase(4, "prefers cached neighbors x{:g}"))
     sampling_device: DeviceName = knob(
         "cpu", OneOf(DEVICES), "Where neighbors are sampled: cpu or cuda.", later=False,
@@ -102,7 +104,8 @@ class TrainConfig:
     cache_policy: CachePolicy = knob(
         "degree", OneOf(CACHE_POLICIES),
         help="Which rows the cache holds. Static, chosen before training: degree, access (expected by the sampler's "
-        "distribution). Dynamic, replaced while training: fifo, clock. Only a static one can be sampled towards.",
+        "distribution). Dynamic, replaced while training: fifo, clock. Only a static one can be sampled towards. "
+        "ahead: rows on disk that the next mini-batches need, read once, in large blocks; if rows are in RAM, none.",
         search=("degree", "access", "fifo"), at=at.policies_of_the_rows,
         idle=where(cache_bytes=0), learns=~where(bias_rate=1), show=Phrase(3, " by {}"))
     seed_order: SeedOrder = knob(

@@ -170,6 +170,10 @@ class SearchSpace:
         fixed = with_kept_policy({name: self.knob(name).parse(value)})
         return self._with({knob: (value,) for knob, value in fixed.items()})
 
+    def offer(self, name: str, value: Any) -> Self:
+        """Returns the space with `value` as one more value of the knob `name`."""
+        return self._with({name: (*self.knob(name).values, value)})
+
     def restrict(self, name: str, low: Any, high: Any) -> Self:
         """Returns the space with the knob `name` restricted to values between `low` and `high`, both included.
 

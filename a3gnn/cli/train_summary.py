@@ -130,6 +130,10 @@ def _details(result: TrainResult, verbose: bool) -> Iterator[tuple[str, str]]:
         yield "Algorithm", _algorithm(result.algorithm)
     if result.adapted is not None:
         yield "Adapted", _adapted(result.adapted)
+    if result.disk_reads is not None:
+        read, used = result.disk_reads["read"], result.disk_reads["used"]
+        share = show_ratio(read / max(used, 1))
+        yield "Disk", f"{format_size(read)} read for {format_size(used)} of rows that mini-batches used ({share})"
     better = {name for name, quality in (result.heuristics or {}).items() if quality >= result.test_accuracy}
     if better:
         yield "Note", f"{' and '.join(sorted(better))} alone {'are' if len(better) > 1 else 'is'} at least as good"

@@ -37,6 +37,7 @@ class CacheStats(NamedTuple):
         hits: Rows that were cached.
         misses: Rows that were not.
         overhead_s: Seconds spent on look-up and update, the copies of admitted rows included.
+        read_bytes: Bytes that the policy ahead read from the disk.
     """
 
     policy: str
@@ -44,6 +45,7 @@ class CacheStats(NamedTuple):
     hits: int = 0
     misses: int = 0
     overhead_s: float = 0.0
+    read_bytes: int = 0
 
     @property
     def hit_rate(self) -> float:
@@ -80,6 +82,11 @@ class StatsCounter:
                 misses=was.misses + misses,
                 overhead_s=was.overhead_s + overhead_s,
             )
+
+    def add_read(self, nbytes: int) -> None:
+        """Counts a read of `nbytes` from the disk."""
+        with self._lock:
+            self._stats = self._stats._replace(read_bytes=self._stats.read_bytes + nbytes)
 
     @property
     def stats(self) -> CacheStats:

@@ -178,3 +178,92 @@ def clock(
             _replace(slot_of, node_of, slot, ids[i])
             slot = slot + 1 if slot + 1 < len(node_of) else 0
     hand[0] = slot
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _ones(word: int) -> int:
+    """Returns the number of set bits of `word`, below 2 ** 32."""
+    word = word - ((word >> 1) & 0x55555555)
+    word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
+    return (((word + (word >> 4)) & 0x0F0F0F0F) * 0x01010101 & 0xFFFFFFFF) >> 24
+
+
+@njit(cache=True, nogil=True)
+def add_members(bits: NDArray[np.uint32], ids: NDArray[np.int32], add: bool) -> int:
+    """Returns how many of `ids` are not among the set `bits`, one per node; sets theirs if `add`.
+
+    Without `add`, an id that occurs twice counts twice.
+    """
+    new = 0
+    for i in range(len(ids)):
+        word, bit = ids[i] >> 5, ids[i] & 31
+        if not (np.int64(bits[word]) >> bit) & 1:
+            new += 1
+            if add:
+                bits[word] = np.uint32(np.int64(bits[word]) | (np.int64(1) << bit))
+    return new
+
+
+@njit(cache=True, nogil=True)
+def count_before(bits: NDArray[np.uint32], before: NDArray[np.int32]) -> None:
+    """Writes the number of set bits before each word to `before`."""
+    total = 0
+    for word in range(len(bits)):
+        before[word] = total
+        total += _ones(np.int64(bits[word]))
+
+
+@njit(cache=True, nogil=True)
+def members(bits: NDArray[np.uint32], low: int, high: int) -> NDArray[np.int32]:
+    """Returns the nodes of the set bits in words `low` to `high`, int32, ascending."""
+    found, count = np.empty(32 * (high - low), dtype=np.int32), 0
+    for word in range(low, high):
+        left = np.int64(bits[word])
+        while left:
+            found[count] = 32 * word + _ones((left & -left) - 1)
+            count += 1
+            left &= left - 1
+    return found[:count]
+
+
+@njit(cache=True, nogil=True)
+def block_bounds(ids: NDArray[np.int32], row_bytes: int, gap_bytes: int, most_bytes: int) -> NDArray[np.int64]:
+    """Returns where blocks of rows begin among ascending `ids`, and the end, int64.
+
+    Blocks have at most `most_bytes`, or one row, and no gap above `gap_bytes` between two rows.
+    """
+    bounds, count = np.empty(len(ids) + 1, dtype=np.int64), 0
+    for i in range(len(ids)):
+        begin = ids[bounds[count - 1]] if count else 0
+        gap = (ids[i] - ids[i - 1] - 1) * row_bytes if i else 0
+        if i == 0 or gap > gap_bytes or (ids[i] + 1 - begin) * row_bytes > most_bytes:
+            bounds[count] = i
+            count += 1
+    bounds[count] = len(ids)
+    return bounds[: count + 1]
+
+
+@njit(cache=True, nogil=True)
+def redirect_members(
+    base: int,
+    row_bytes: int,
+    num_rows: int,
+    bits: NDArray[np.uint32],
+    before: NDArray[np.int32],
+    ids: NDArray[np.int32],
+    addresses: NDArray[np.int64],
+) -> int:
+    """Overwrites the addresses of the `ids` among the set `bits`; returns their number.
+
+    The rows of the first `num_rows` set bits are at address `base`, in their order.
+    """
+    found = 0
+    for i in range(len(ids)):
+        word, bit = ids[i] >> 5, ids[i] & 31
+        held = np.int64(bits[word])
+        if (held >> bit) & 1:
+            row = before[word] + _ones(held & ((np.int64(1) << bit) - 1))
+            if row < num_rows:
+                addresses[i] = base + row * row_bytes
+                found += 1
+    return found

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.features.ahead import AheadCache
 from a3gnn.features.cache import (
     NO_CACHE,
     AnyRows,
@@ -195,6 +196,11 @@ class DenseHostStore(HostStore[DenseRows, DenseTier, DenseRowCache]):
         with self._reading(ids) as (table, hits):
             aggregate(aggregator, table, block.indptr, block.indices, as_array(x))
         return ReadResult(x, hits)
+
+    @property
+    def ahead(self) -> AheadCache | None:
+        """The cache that a pipeline fills with the rows of the next mini-batches, if there is one."""
+        return self._cache if isinstance(self._cache, AheadCache) else None
 
     @cached_property
     def _read_ahead(self) -> ReadAhead:

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
+from a3gnn.config import AHEAD, DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.features.ahead import AheadCache
 from a3gnn.features.cache import DenseRowCache, DynamicCache, SparseStaticCache, StaticCache
 from a3gnn.features.cache_kernels import log_not_sampled
 from a3gnn.features.cache_ranking import cached_nodes
@@ -47,7 +48,8 @@ def open_features(
     * disk: rows are read from the memory-mapped graph; a graph in RAM is written to the cache folder first.
     * float16: rows are converted in the copy to RAM; for the disk, once, to a file beside the graph.
     * cache: rows that fit in `config.cache_bytes`, by `config.cache_policy`. They are on the device if it is CUDA and
-      the rows are dense, else in RAM. A policy changes the store's `stats`, never the values that it returns.
+      the rows are dense, else in RAM. The policy ahead has its rows in RAM, and none if features are in RAM. A policy
+      changes the store's `stats`, never the values that it returns.
 
     Args:
         graph: In RAM or on disk.
@@ -60,8 +62,8 @@ def open_features(
         cached: The nodes of a static cache, int32, sorted; None ranks them by the policy.
 
     Raises:
-        UsageError: The policy is dynamic and the rows are sparse; or the table is missing with input_aggregation full,
-            or given without it.
+        UsageError: The policy is not static and the rows are sparse; or the table is missing with input_aggregation
+            full, or given without it.
         ConfigError: A feature is beyond float16's range.
     """
     _check_table(config, table)
@@ -127,6 +129,9 @@ def _dense_store(
     device: str,
 ) -> FeatureStore:
     policy, cache_bytes = config.cache_policy, config.cache_bytes
+    if policy == AHEAD:
+        from_disk = config.feature_tier == "disk"
+        return host(cache=AheadCache.that_fits(base, num_nodes, cache_bytes) if from_disk else None)
     if device != "cpu":
         if policy in DYNAMIC_POLICIES:
             return DeviceCachedStore.dynamic(host(), base, cache_bytes, [device], policy) or host()
@@ -146,7 +151,7 @@ def _sparse_store(
     host: Callable[..., SparseHostStore], base: SparseRows, config: TrainConfig, num_nodes: int, rank: _Ranked
 ) -> FeatureStore:
     policy = config.cache_policy
-    if policy in DYNAMIC_POLICIES:
+    if policy not in STATIC_POLICIES:
         raise UsageError(
             f"cache_policy {policy} needs dense features, got sparse ones; use one of {', '.join(STATIC_POLICIES)}"
         )

@@ -107,6 +107,8 @@ class DividedStages(Stages):
 
     def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
         """Samples `planned`: as a whole, or each share by itself, side by side in one subgraph."""
+        if (held := self.held.pop((epoch, planned.index), None)) is not None:
+            return held
         watch, weights = self.dividing.watch, self.dividing.weights
         if not self.dividing.independent:
             with watch.at("sampling", epoch, planned.index):

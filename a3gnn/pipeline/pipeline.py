@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.config import DEVICES, DeviceName, Resources, TrainConfig
+from a3gnn.config import AHEAD, DEVICES, DeviceName, Resources, TrainConfig
 from a3gnn.errors import ConfigError, DeviceError, UsageError
 from a3gnn.features.buffers import BufferPool
 from a3gnn.features.opening import is_on_disk, open_features
@@ -34,6 +34,7 @@ from a3gnn.pipeline.allocate import Allocation
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
+from a3gnn.pipeline.hyperbatches import Hyperbatches
 from a3gnn.pipeline.isolation import Isolation
 from a3gnn.pipeline.pairs import PairSeeds
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
@@ -255,11 +256,13 @@ class Pipeline:
         for part, members in groupby(planned, key=lambda batch: batch.part):
             self.store.enter_part(part)
             run = self._compete if self.isolation is None else partial(self.isolation.batches, compete=self._compete)
-            with closing(run(epoch, members)) as batches:
+            hyperbatches = Hyperbatches(self._stages, self._config, self.num_batches)
+            with closing(hyperbatches.batches(epoch, members)) as due, closing(run(epoch, due)) as batches:
                 for batch in batches:
                     self._stages.arrive(batch)
                     yield batch
                     self._stages.release(batch)
+                    hyperbatches.done += 1
 
     def _compete(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
         stages, mode = self._stages, self._config.parallel_mode
@@ -377,6 +380,8 @@ def check_with_types(config: TrainConfig) -> None:
         ConfigError: A value can't; the message contains the remedy.
     """
     given, plain = config.canonical(), TrainConfig()
+    if given.cache_policy == AHEAD:
+        raise ConfigError("cache_policy must be degree on a graph with node types, got ahead; leave it out")
     for name in ("num_partitions", "seed_order", "sampling_device", "trainers"):
         if (got := getattr(given, name)) != (value := getattr(plain, name)):
             raise ConfigError(f"{name} must be {value} on a graph with node types, got {got}; leave it out")

@@ -51,6 +51,7 @@ class Stages:
         dtype: Type of dense features, float32 or bfloat16; the same as in `buffers`.
         edge_values: Values of all edges by name, which mini-batches contain by `Subgraph.e_id`.
         pairs: Makes seeds of pairs, for which planned mini-batches have numbers of pairs; None for nodes.
+        held: Mini-batches that were sampled ahead, by epoch and index, until they are asked for (`Hyperbatches`).
     """
 
     sampler: AnySampler
@@ -64,6 +65,7 @@ class Stages:
     dtype: torch.dtype
     edge_values: Mapping[str, NDArray[np.float32]]
     pairs: PairSeeds | None = field(default=None, kw_only=True)
+    held: dict[tuple[int, int], SampledBatch] = field(default_factory=dict, init=False)
     _fused: Aggregator | None = field(init=False)
     _upload: Upload | None = field(init=False)
 
@@ -74,6 +76,8 @@ class Stages:
 
     def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
         """Returns the sampled ids of `planned`."""
+        if (held := self.held.pop((epoch, planned.index), None)) is not None:
+            return held
         begin, examples = perf_counter(), None
         if self.pairs is not None:
             planned, examples = self.pairs.planned(planned, epoch)

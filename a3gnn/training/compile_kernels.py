@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from a3gnn.config import CACHE_POLICIES, DYNAMIC_POLICIES, PARTITIONERS, TrainConfig
+from a3gnn.config import AHEAD, CACHE_POLICIES, PARTITIONERS, STATIC_POLICIES, TrainConfig
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.process.child import die_with_parent
@@ -54,6 +54,7 @@ _OTHERS: tuple[dict[str, Any], ...] = (
     {**_FEW, "seed_order": "proximity"},
     {**_CACHED, "bias_rate": 2.0},
     *({**_CACHED, "cache_policy": policy} for policy in CACHE_POLICIES),
+    {**_FEW, "feature_tier": "disk", "cache_bytes": 1 << 26, "cache_policy": AHEAD},
     *({**_PARTS, "partitioner": partitioner} for partitioner in PARTITIONERS),
 )
 
@@ -127,7 +128,7 @@ def _runs(config: TrainConfig, wanted: KernelSet) -> bool:
     """Returns whether the model supports the `input_aggregation` of `config`, and the features its cache policy."""
     assert wanted.task is not None
     has_layer = wanted.task.aggregates is not None or config.input_aggregation == "sampled"
-    return has_layer and not (wanted.sparse and config.cache_policy in DYNAMIC_POLICIES)
+    return has_layer and not (wanted.sparse and config.cache_policy not in STATIC_POLICIES)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,8 @@ class TrainResult:
             (`a3gnn.training.adapting.memory_watch.CacheChange`); None otherwise.
         heuristics: Qualities on test examples of predictions without a model, by name (`a3gnn.evaluation.heuristics`);
             None if each would take long or exceed the memory limit.
+        disk_reads: Bytes that the cache policy ahead `read` from the disk in this call, and bytes of the rows `used`;
+            None with other policies.
     """
 
     test_accuracy: float
@@ -120,6 +122,7 @@ class TrainResult:
     algorithm: dict[str, Any] | None = None
     adapted: dict[str, Any] | None = None
     heuristics: dict[str, float] | None = None
+    disk_reads: dict[str, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""
@@ -201,6 +204,7 @@ def make_result(
         algorithm=process.told(done),
         adapted=trainer.division.told if isinstance(trainer, AdaptingTrainer) else None,
         heuristics=trainer.heuristics or None,
+        disk_reads=trainer.disk_reads,
     )
 
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import nn
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import AHEAD, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.evaluation.evaluate import metric_of, propagated
 from a3gnn.evaluation.inference import Scratch
@@ -170,6 +170,15 @@ class Trainer:
     def cache_bytes(self) -> int:
         """The current size of the feature cache."""
         return self._pipeline.store.cache_bytes
+
+    @property
+    def disk_reads(self) -> dict[str, int] | None:
+        """Bytes that the cache policy ahead `read` from the disk, and bytes of the rows `used`; None otherwise."""
+        store = self._pipeline.store
+        stats = store.stats
+        if stats.policy != AHEAD:
+            return None
+        return {"read": stats.read_bytes, "used": (stats.hits + stats.misses) * store.row_bytes}
 
     @property
     def trying_batches(self) -> int:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a3gnn.config import CACHE_POLICIES, DYNAMIC_POLICIES, TrainConfig
+from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.cache import DynamicCache
 from a3gnn.features.host_store import DenseHostStore
@@ -115,7 +115,7 @@ def test_sparse_features_are_refused(policy: str, sparse_graph: Graph) -> None:
         open_features(sparse_graph, TrainConfig(cache_bytes=10**6, cache_policy=policy))
 
 
-@pytest.mark.parametrize("policy", CACHE_POLICIES)
+@pytest.mark.parametrize("policy", [*STATIC_POLICIES, *DYNAMIC_POLICIES])
 def test_every_policy_of_the_configuration_answers_the_same(policy: str, small_folder_graph: Graph) -> None:
     graph = small_folder_graph
     config = TrainConfig(cache_bytes=graph.features.nbytes // 4, cache_policy=policy, batch_size=100)

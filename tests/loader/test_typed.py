@@ -237,6 +237,122 @@ def test_a_type_of_a_single_node_is_a_type_like_others(data: HeteroData) -> None
         Loader(data, [-1], ("one", [1]))
 
 
+def test_a_fanout_of_0_samples_nothing_in_a_list_or_a_mapping(data: HeteroData) -> None:
+    how: dict[str, Any] = {"input_nodes": ("paper", [1, 2, 3]), "batch_size": 3}
+    listed = content(next(iter(Loader(data, [2, 0], **how))))
+    assert listed == content(next(iter(Loader(data, {kind: [2, 0] for kind in data.edge_types}, **how))))
+    assert listed[:2] != content(next(iter(Loader(data, [2, 1], **how))))[:2]
+    alone = next(iter(Loader(data, [0], **how)))
+    assert [alone[kind].num_nodes for kind in data.node_types] == [3, 0, 0, 0]
+    assert all(alone[kind].edge_index.shape == (2, 0) for kind in data.edge_types)
+    with pytest.raises(UsageError, match="num_neighbors must be a list, one fanout per hop, got \\[\\]"):
+        Loader(data, [], **how)
+    with pytest.raises(UsageError, match="num_neighbors must be integers >= 1, or -1"):
+        Loader(Data(x=torch.rand(4, 1), edge_index=torch.zeros((2, 1), dtype=torch.long)), [2, 0])
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0,)])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_a_relation_without_edges_may_have_any_shape(
+    data: HeteroData, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    expected = content(next(iter(Loader(data, [3, 2], "author", batch_size=9, seed=2))))
+    data["term", "unused", "author"].edge_index = torch.empty(shape, dtype=dtype)
+    for name in ("edge_attr", "weight", "when"):
+        del data["term", "unused", "author"][name]
+    batch = next(iter(Loader(data, [3, 2], "author", batch_size=9, seed=2)))
+    assert content(batch) == expected
+    assert batch["term", "unused", "author"].edge_index.dtype == torch.int64
+    lone = Data(x=torch.rand(5, 2), edge_index=torch.empty(shape, dtype=dtype))
+    assert next(iter(Loader(lone, [2], batch_size=3))).edge_index.shape == (2, 0)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "last"])
+def test_seeds_after_the_last_time_see_all_and_seeds_before_the_first_see_nothing(
+    data: HeteroData, strategy: str
+) -> None:
+    for kind in data.edge_types:  # all have times
+        data[kind].when = data[kind].when.double()
+    how: dict[str, Any] = {"input_nodes": "paper", "time_attr": "when", "temporal_strategy": strategy, "batch_size": 60}
+    late, last = (next(iter(Loader(data, [-1, 2], input_time=torch.full((60,), t), **how))) for t in (1e300, 19.0))
+    assert content(late) == content(last)
+    assert late["author", "writes", "paper"].num_edges == 150
+    early = next(iter(Loader(data, [-1, 2], input_time=torch.full((60,), -1e300), **how)))
+    assert [early[kind].num_nodes for kind in data.node_types] == [60, 0, 0, 0]
+    assert early["paper"].n_id.tolist() == list(range(60))
+    assert not any(early[kind].num_edges for kind in data.edge_types)
+
+
+def test_a_type_of_a_single_node_is_a_type_like_others(data: HeteroData) -> None:
+    data["one"].num_nodes = 1
+    data["one", "of", "paper"].edge_index = torch.tensor([[0, 0, 0], [5, 6, 6]])
+    data["paper", "rev_of", "one"].edge_index = data["one", "of", "paper"].edge_index.flip(0)
+    for seeds in ("one", ("one", [0]), ("one", torch.tensor([True]))):
+        batch = next(iter(Loader(data, [-1, -1], seeds)))
+        assert sorted(batch["paper", "rev_of", "one"].e_id.tolist()) == [0, 1, 2]
+        assert batch["one"].n_id.tolist() == [0]
+    with pytest.raises(UsageError, match=r"input_nodes must be ids in \[0, 1\), got 1 from 1 to 1"):
+        Loader(data, [-1], ("one", [1]))
+
+
+def test_a_fanout_of_0_samples_nothing_in_a_list_or_a_mapping(data: HeteroData) -> None:
+    how: dict[str, Any] = {"input_nodes": ("paper", [1, 2, 3]), "batch_size": 3}
+    listed = content(next(iter(Loader(data, [2, 0], **how))))
+    assert listed == content(next(iter(Loader(data, {kind: [2, 0] for kind in data.edge_types}, **how))))
+    assert listed[:2] != content(next(iter(Loader(data, [2, 1], **how))))[:2]
+    alone = next(iter(Loader(data, [0], **how)))
+    assert [alone[kind].num_nodes for kind in data.node_types] == [3, 0, 0, 0]
+    assert all(alone[kind].edge_index.shape == (2, 0) for kind in data.edge_types)
+    with pytest.raises(UsageError, match="num_neighbors must be a list, one fanout per hop, got \\[\\]"):
+        Loader(data, [], **how)
+    with pytest.raises(UsageError, match="num_neighbors must be integers >= 1, or -1"):
+        Loader(Data(x=torch.rand(4, 1), edge_index=torch.zeros((2, 1), dtype=torch.long)), [2, 0])
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0,)])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_a_relation_without_edges_may_have_any_shape(
+    data: HeteroData, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    expected = content(next(iter(Loader(data, [3, 2], "author", batch_size=9, seed=2))))
+    data["term", "unused", "author"].edge_index = torch.empty(shape, dtype=dtype)
+    for name in ("edge_attr", "weight", "when"):
+        del data["term", "unused", "author"][name]
+    batch = next(iter(Loader(data, [3, 2], "author", batch_size=9, seed=2)))
+    assert content(batch) == expected
+    assert batch["term", "unused", "author"].edge_index.dtype == torch.int64
+    lone = Data(x=torch.rand(5, 2), edge_index=torch.empty(shape, dtype=dtype))
+    assert next(iter(Loader(lone, [2], batch_size=3))).edge_index.shape == (2, 0)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "last"])
+def test_seeds_after_the_last_time_see_all_and_seeds_before_the_first_see_nothing(
+    data: HeteroData, strategy: str
+) -> None:
+    for kind in data.edge_types:  # all have times
+        data[kind].when = data[kind].when.double()
+    how: dict[str, Any] = {"input_nodes": "paper", "time_attr": "when", "temporal_strategy": strategy, "batch_size": 60}
+    late, last = (next(iter(Loader(data, [-1, 2], input_time=torch.full((60,), t), **how))) for t in (1e300, 19.0))
+    assert content(late) == content(last)
+    assert late["author", "writes", "paper"].num_edges == 150
+    early = next(iter(Loader(data, [-1, 2], input_time=torch.full((60,), -1e300), **how)))
+    assert [early[kind].num_nodes for kind in data.node_types] == [60, 0, 0, 0]
+    assert early["paper"].n_id.tolist() == list(range(60))
+    assert not any(early[kind].num_edges for kind in data.edge_types)
+
+
+def test_a_type_of_a_single_node_is_a_type_like_others(data: HeteroData) -> None:
+    data["one"].num_nodes = 1
+    data["one", "of", "paper"].edge_index = torch.tensor([[0, 0, 0], [5, 6, 6]])
+    data["paper", "rev_of", "one"].edge_index = data["one", "of", "paper"].edge_index.flip(0)
+    for seeds in ("one", ("one", [0]), ("one", torch.tensor([True]))):
+        batch = next(iter(Loader(data, [-1, -1], seeds)))
+        assert sorted(batch["paper", "rev_of", "one"].e_id.tolist()) == [0, 1, 2]
+        assert batch["one"].n_id.tolist() == [0]
+    with pytest.raises(UsageError, match=r"input_nodes must be ids in \[0, 1\), got 1 from 1 to 1"):
+        Loader(data, [-1], ("one", [1]))
+
+
 @pytest.mark.parametrize("strategy", ["uniform", "last"])
 @pytest.mark.parametrize("replace", [False, True])
 def test_no_edge_is_later_than_its_seed(data: HeteroData, strategy: str, replace: bool) -> None:
@@ -333,6 +449,20 @@ def missing_time(data: HeteroData) -> None:
         (None, {"time_attr": "when"}, UsageError, "input_time must be given"),
         (missing_time, {"time_attr": "when", "input_time": torch.zeros(60)}, UsageError, "times must be known, 120 of"),
         (None, {"time_attr": "when", "input_time": torch.zeros(3)}, UsageError, "60 numbers, one per seed"),
+        (None, {"time_attr": "when", "input_time": [None] * 60}, UsageError, "60 numbers, one per seed, got object"),
+        (
+            None,
+            {"time_attr": "when", "input_time": torch.full((60,), torch.nan)},
+            UsageError,
+            "input_time must be known, 60 of 60 are missing .* leave such seeds out",
+        ),
+        (None, {"time_attr": "when", "input_time": [None] * 60}, UsageError, "60 numbers, one per seed, got object"),
+        (
+            None,
+            {"time_attr": "when", "input_time": torch.full((60,), torch.nan)},
+            UsageError,
+            "input_time must be known, 60 of 60 are missing .* leave such seeds out",
+        ),
         (None, {"time_attr": "when", "input_time": [None] * 60}, UsageError, "60 numbers, one per seed, got object"),
         (
             None,

@@ -39,6 +39,26 @@ def test_hit_rates_are_those_of_a_replay(graphs, policy, slots):
     assert expected(graphs["dense"], slots, cache_policy=policy) == pytest.approx(seen, abs=0.04)
 
 
+@pytest.mark.parametrize("slots", [4000, 1200])
+def test_hyperbatches_read_again_what_a_replay_reads_again(graphs, slots):
+    random = np.random.default_rng(3)
+    chance = np.repeat(NEEDED, NODES.astype(int))
+    held, distinct, reads = np.zeros(len(chance), dtype=bool), 0, 0
+    for row in random.random((4000, len(chance))) < chance:
+        if (held | row).sum() > slots / 2:  # half of the buffer is full
+            distinct, held = distinct + held.sum(), np.zeros_like(held)
+        held, reads = held | row, reads + row.sum()
+    seen = 1 - (distinct + held.sum()) / reads
+    found = expected(graphs["dense"], slots, cache_policy="ahead", feature_tier="disk")
+    # The formula fills the half; whole mini-batches leave some of it empty.
+    assert seen == pytest.approx(found, abs=0.08)
+    assert found > 0.1
+
+
+def test_hyperbatches_gain_nothing_from_rows_in_ram(graphs):
+    assert expected(graphs["dense"], SLOTS, cache_policy="ahead", feature_tier="ram") <= 0
+
+
 def test_small_components_let_proximity_keep_what_it_needs(graphs):
     islands = dataclasses.replace(graphs["dense"], largest_component=0.02)
     for graph, reach in ((graphs["dense"], 1.15), (islands, 6.5)):

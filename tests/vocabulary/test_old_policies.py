@@ -163,7 +163,7 @@ def test_a_space_is_fixed_at_the_nearest_policy(old, near, bias, key):
 def test_a_space_lists_policies_of_today_alone(tiny_graph: Graph):
     with pytest.raises(ConfigError, match="cache_policy"):
         SearchSpace.from_dict({"cache_policy": ("degree", "lru")})
-    assert set(CACHE_POLICIES) == {"degree", "access", "fifo", "clock"}
+    assert set(CACHE_POLICIES) == {"degree", "access", "fifo", "clock", "ahead"}
 
 
 def test_a_command_prints_the_line_once(row, tmp_path: Path):

@@ -100,7 +100,7 @@ class MemoryWatch:
         self._looked, self._calm_since = 0.0, monotonic()
         self.cache_bytes = start
         self.changes: list[CacheChange] = []
-        why = "is on a device or sampling prefers its nodes" if start else "has no bytes"
+        why = "is on a device or read ahead, or sampling prefers its nodes" if start else "has no bytes"
         self.lines = [] if can_resize else [f"adapt: nothing can change, because the cache {why}"]
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.checks import checked_limit, positive_number, real_number, whole_number
-from a3gnn.config import DYNAMIC_POLICIES, KNOBS, STATIC_POLICIES, with_kept_policy
+from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, with_kept_policy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.limits import Limits
@@ -119,8 +119,19 @@ class TuneRequest:
             UsageError: Nothing in the requested space can run there, or it is too large for the engine.
         """
         space = self._shape(SearchSpace.of(setting))
+        if self._reads_from_disk(space, setting):
+            space = space.offer("cache_policy", AHEAD)
         refuse_impossible(space, self.engine, setting)
         return space
+
+    def _reads_from_disk(self, space: SearchSpace, setting: Setting) -> bool:
+        """Returns whether dense rows are read from disk: the tier is fixed, or they exceed the memory limit."""
+        graph, policies = setting.graph, space.knob("cache_policy").values
+        if graph.sparse_features or graph.relations or "cache_policy" in dict(self.fixed) or AHEAD in policies:
+            return False
+        limit = self.limits(setting.hardware, None).host_bytes or setting.hardware.host_memory_bytes
+        tiers = space.knob("feature_tier").values
+        return tiers == ("disk",) or ("disk" in tiers and graph.feature_bytes > limit)
 
     @property
     def max_drop(self) -> float:
@@ -186,7 +197,7 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
             "sampling_device=cuda needs a CUDA GPU, and this machine has none; leave it out, or fix it to cpu"
         )
     policies = space.knob("cache_policy").values
-    if graph.sparse_features and set(policies) <= set(DYNAMIC_POLICIES):
+    if graph.sparse_features and not set(policies) & set(STATIC_POLICIES):
         raise UsageError(
             f"cache_policy={policies[0]} needs dense features, and those of {graph.name} are sparse; "
             f"use one of {', '.join(STATIC_POLICIES)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.config import AHEAD
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.setting import Setting
@@ -58,16 +59,19 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
     """Returns the bytes of each of `MEMORY_TERMS` by the equations, float64, shape (n_configs, n_terms).
 
     Memory-mapped topology and features on disk are reclaimable and do not count. A partitioned graph has one part's
-    features at a time in RAM. If there is a device, it holds the cache and what training computes. A share of all
-    nodes' hidden rows is assumed to be in memory while they are evaluated, a guess that stored peaks support. Each of
-    several trainers has its weights. What a trainer on the processors computes next to a device is not counted.
+    features at a time in RAM. If there is a device, it holds what training computes, and the cache unless its policy is
+    ahead. A share of all nodes' hidden rows is assumed to be in memory while they are evaluated, a guess that stored
+    peaks support. Each of several trainers has its weights. What a trainer on the processors computes next to a device
+    is not counted.
     """
     graph, hardware, row_bytes = setting.graph, setting.hardware, stored_row_bytes(columns, setting.task, setting.graph)
     in_ram = columns["feature_tier"] == "ram"
     partitioned = columns["num_partitions"] > 1
     index = np.where(partitioned, float(CACHE_INDEX_BYTES * graph.num_nodes), 0.0)
     features = np.where(in_ram, row_bytes * graph.num_nodes / columns["num_partitions"] + index, 0.0)
-    cache = np.where(hardware.has_device, 0.0, cache_bytes(columns, setting))
+    ahead = columns["cache_policy"] == AHEAD
+    cache = np.where(ahead, columns["cache_bytes"] * ~in_ram, cache_bytes(columns, setting))
+    cache = np.where(~ahead & hardware.has_device, 0.0, cache)
     reordered = (columns["bias_rate"] > 1) & (columns["cache_bytes"] > 0)
     adjacency = np.where(reordered, 4.0 * graph.num_edges * volume.kept_edges, 0.0)
     workers = columns["num_workers"].astype(np.float64)
@@ -93,7 +97,8 @@ def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, se
         return np.zeros_like(volume.seeds)
     batch = cost.input_bytes + topology_bytes(volume)
     topology = np.where(columns["sampling_device"] == "cuda", 4.0 * graph.num_edges + 8.0 * graph.num_nodes, 0.0)
-    fixed = hardware.profile.idle_device_bytes + cache_bytes(columns, setting) + topology
+    cache = np.where(columns["cache_policy"] == AHEAD, 0.0, cache_bytes(columns, setting))
+    fixed = hardware.profile.idle_device_bytes + cache + topology
     return np.asarray(fixed + batch + _activation_bytes(cost) + _weight_bytes(cost) + _evaluation_bytes(setting))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import DYNAMIC_POLICIES
+from a3gnn.config import AHEAD, DYNAMIC_POLICIES
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting, setting_key
 from a3gnn_surrogate.columns import Array, Columns, served_row_bytes, stored_row_bytes, stored_share
@@ -127,7 +127,9 @@ def stage_seconds(
     on_device = columns["sampling_device"] == "cuda"
     sample = reads / limits.random_reads_per_s / np.where(on_device, _DEVICE_SAMPLING_SPEEDUP, 1.0)
     served = volume.input_nodes * served_row_bytes(columns, setting.task, graph)
-    hits, misses = served * volume.hit_rate, served * (1 - volume.hit_rate)
+    # The policy ahead has its rows in host memory, from where a device gets all of them.
+    is_near = np.where(hardware.has_device & (columns["cache_policy"] == AHEAD), 0.0, volume.hit_rate)
+    hits, misses = served * is_near, served * (1 - is_near)
     stored = volume.input_nodes * (1 - volume.hit_rate) * stored_row_bytes(columns, setting.task, graph)
     from_disk = np.where(columns["feature_tier"] == "disk", stored / limits.disk_read_bytes_per_s, 0.0)
     # A row that a dynamic cache admits is copied once more, and each look-up updates the state of eviction.

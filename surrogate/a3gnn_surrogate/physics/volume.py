@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import DYNAMIC_POLICIES
+from a3gnn.config import AHEAD, DYNAMIC_POLICIES
 from a3gnn.task import EMBEDDING, NegativeDraws, Task
 from a3gnn_surrogate.columns import Array, Columns, cached_share, fanouts, reads_table, stored_row_bytes
 
@@ -272,7 +272,9 @@ def dynamic_hit_rate(
         nodes: Nodes of each class, of the same shape.
         rows: Rows that the cache holds, shape (n_configs,).
     """
-    result = static.copy()
+    result, ahead = static.copy(), columns["cache_policy"] == AHEAD
+    halves = np.where(columns["feature_tier"] == "disk", rows / 2, 0.0)
+    result[ahead] = _ahead_hit_rate(batch_nodes[ahead], nodes[ahead], halves[ahead])
     at = np.flatnonzero(np.isin(columns["cache_policy"], DYNAMIC_POLICIES) & (rows > 0))
     if not len(at):
         return result
@@ -304,13 +306,30 @@ def _apparent_growth(batch_size: Array, graph: GraphCharacteristics) -> Array:
 def _che_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array, *, lru: bool) -> Array:
     """Returns Che's hit rate of LRU or else FIFO, shape (n_configs,), by bisection of log(1 + T)."""
     needed = np.clip(batch_nodes / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
+    cached = _cached_probability(needed, _characteristic_time(needed, nodes, capacity, lru=lru), lru=lru)
+    return np.asarray((batch_nodes * cached).sum(axis=1) / np.maximum(batch_nodes.sum(axis=1), 1e-9))
+
+
+def _ahead_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array) -> Array:
+    """Returns the share of rows that a hyperbatch reads again in memory, shape (n_configs,).
+
+    `capacity` rows hold the distinct rows of N mini-batches, sum of nodes (1 - (1 - q) ** N): N is LRU's characteristic
+    time. Each is read from the disk once, so all other reads are hits.
+    """
+    needed = np.clip(batch_nodes / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
+    batches = np.maximum(_characteristic_time(needed, nodes, capacity, lru=True), 1.0)
+    distinct = (nodes * _cached_probability(needed, batches, lru=True)).sum(axis=1)
+    return np.asarray(1 - distinct / np.maximum(batches * batch_nodes.sum(axis=1), 1e-9))
+
+
+def _characteristic_time(needed: Array, nodes: Array, capacity: Array, *, lru: bool) -> Array:
+    """Returns the mini-batches after which the expected number of cached nodes is `capacity`, shape (n_configs,)."""
     low, high = np.zeros(len(capacity)), np.full(len(capacity), np.log1p(_MAX_CHARACTERISTIC_TIME))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         too_long = (nodes * _cached_probability(needed, np.expm1(middle), lru=lru)).sum(axis=1) > capacity
         low, high = np.where(too_long, low, middle), np.where(too_long, middle, high)
-    cached = _cached_probability(needed, np.expm1(low), lru=lru)
-    return np.asarray((batch_nodes * cached).sum(axis=1) / np.maximum(batch_nodes.sum(axis=1), 1e-9))
+    return np.expm1(low)
 
 
 def _cached_probability(needed: Array, characteristic_time: Array, *, lru: bool) -> Array:

@@ -56,7 +56,9 @@ def test_a_cache_that_could_hold_its_map_alone_is_none():
 def test_a_cache_of_a_fixed_volume_stays_and_a_line_says_so():
     own = watch(Memory(0), can_resize=False)
     assert after_look(own) == CACHE
-    assert own.lines == ["adapt: nothing can change, because the cache is on a device or sampling prefers its nodes"]
+    assert own.lines == [
+        "adapt: nothing can change, because the cache is on a device or read ahead, or sampling prefers its nodes"
+    ]
     none = MemoryWatch(0, Memory(0).rooms, can_resize=False, map_bytes=8)
     assert none.lines == ["adapt: nothing can change, because the cache has no bytes"]
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from a3gnn.errors import ConfigError, UsageError
@@ -13,6 +14,7 @@ from a3gnn.task import Task
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.folder import open_folder
 from a3gnn.tuning.study.study import Study, TuneRequest
+from a3gnn_envs.choices import Choices
 
 
 @pytest.fixture
@@ -63,6 +65,27 @@ def test_fixed_knobs_and_ranges_shape_the_space(make_request, hardware, tiny_gra
     assert space.knob("batch_size").values == (64, 128, 256)
     with pytest.raises(ConfigError, match="must be one of"):
         make_request(fixed=(("feature_tier", "tape"),)).space(setting)
+
+
+def test_rows_are_read_ahead_only_if_they_lie_on_disk(make_request, hardware, tiny_graph, sparse_graph) -> None:
+    known = tiny_graph.characteristics()
+    large = dataclasses.replace(known, feature_bytes=2**40)
+    in_ram = make_request().space(Setting(Task(), known, hardware))
+    assert "ahead" not in in_ram.knob("cache_policy").values
+    on_disk = ("feature_tier", "disk")
+    for fixed, graph in (((on_disk,), known), ((), large)):
+        setting = Setting(Task(), graph, hardware)
+        space = make_request(fixed=fixed).space(setting)
+        assert space.knob("cache_policy").values == (*in_ram.knob("cache_policy").values, "ahead")
+        rows = space.sample(300, 0)
+        chosen = Choices(setting, space)
+        assert (
+            chosen.rows(chosen.slots(rows), np.random.default_rng(0))[:, space.names.index("batch_size")] >= 0
+        ).all()
+        assert any(space.decode(row).canonical().cache_policy == "ahead" for row in rows)
+    for fixed, graph in (((on_disk, ("cache_policy", "fifo")), known), ((on_disk,), sparse_graph.characteristics())):
+        space = make_request(fixed=fixed).space(Setting(Task(), graph, hardware))
+        assert "ahead" not in space.knob("cache_policy").values
 
 
 @pytest.mark.parametrize(
