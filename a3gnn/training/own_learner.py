@@ -121,7 +121,7 @@ class Own:
     def loss(self, batch: MiniBatch) -> Tensor:
         """Returns the model's loss for the seeds; seeds torch's generator for the mini-batch meanwhile."""
         schema = None if self._graph.types is None else self._graph.types.schema
-        inputs = of_batch(batch, self._own.takes, self._degrees, schema).to(self._device)
+        inputs = of_batch(batch, self._own.takes, self._degrees, schema).taken_by(self.model).to(self._device)
         seed = derive(self._task.seed, "mini-batch", batch.epoch, batch.index)
         with seeded(seed, self._device):
             try:
