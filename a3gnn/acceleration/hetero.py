@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import repeat
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -639,8 +640,7 @@ class _Total(torch.autograd.Function):
             own, place = rows[steps.own], steps.own
             by_root = _product(grad.t(), own[: steps.limit]) if needed[-2] else None
             if needed[place]:
-                by_rows[place] = torch.zeros_like(own) if by_rows[place] is None else by_rows[place]
-                by_rows[place][: steps.limit].addmm_(grad, root)
+                _add_product(by_rows, place, grad, root, len(own))
         return None, *by_rows, *by_weights, by_root, grad.sum(0) if bias is not None and needed[-1] else None
 
 
@@ -659,19 +659,19 @@ def _by_group(
         by_rows: Gradients by `rows` so far; None for zeros.
     """
     (x, sums), (asks_weights, asks_rows) = kept, asked
-    by_weights = torch.zeros_like(weights) if asks_weights else None
+    by_weights = torch.empty_like(weights) if asks_weights else None
+    written_weights = repeat(None) if by_weights is None else by_weights.unbind()
     by_sums = torch.empty_like(sums) if any(asks_rows[one] for one in plan.joint) else None
     of_sums = plan.parts(sums if by_sums is None else by_sums, rows)
-    each = torch.split(plan.by_mapped(grad), plan.sizes), weights, plan.parts(sums, rows), of_sums, plan.places
-    for i, (part, weight, read, written, place) in enumerate(zip(*each, strict=True)):
-        if not part.shape[0]:
-            continue
-        if by_weights is not None:
-            torch.mm(part.t(), read, out=by_weights[i])
-        if place < 0 and by_sums is not None:
+    parts = torch.split(plan.by_mapped(grad), plan.sizes), weights.unbind(), plan.parts(sums, rows)
+    each = zip(*parts, of_sums, written_weights, plan.sizes, plan.places, strict=False)
+    for part, weight, read, written, by_weight, size, place in each:
+        if by_weight is not None:
+            torch.mm(part.t(), read, out=by_weight) if size else by_weight.zero_()
+        if size and place < 0 and by_sums is not None:
             torch.mm(part, weight, out=written)
-        elif place >= 0 and asks_rows[place]:
-            _add(by_rows, place, _product(part, weight))
+        elif size and place >= 0 and asks_rows[place]:
+            _add_product(by_rows, place, part, weight, size)
     if by_sums is not None:
         for place, part in zip(plan.joint, torch.split(plan.by_rows(x, sums, by_sums), plan.present), strict=True):
             _add(by_rows, place, part)
@@ -690,6 +690,16 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 def _add(found: list[Any], place: int, rows: Tensor) -> None:
     """Adds `rows`, which nobody else has, to an entry, where None stands for zeros."""
     found[place] = rows if found[place] is None else found[place].add_(rows)
+
+
+def _add_product(found: list[Any], place: int, a: Tensor, b: Tensor, num_rows: int) -> None:
+    """Adds `a @ b` to the first rows of an entry, which has `num_rows`; None stands for zeros."""
+    if found[place] is not None:
+        found[place][: len(a)].addmm_(a, b)
+        return
+    found[place] = a.new_empty(num_rows, b.shape[1])
+    found[place][len(a) :].zero_()
+    torch.mm(a, b, out=found[place][: len(a)])
 
 
 def _total_by_torch(steps: _Steps, *inputs: Any) -> Tensor:
