@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import repeat
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -144,8 +145,8 @@ class Joining(Replaced):
         seen = _seen.setdefault(self, {})
         for one in calls:
             others = types.setdefault(one.kind, [])
-            reason = _conv_reason(one.conv, seen, one.name)
-            relation = reason or _checked(one.conv, one.given, others, matrices)
+            known = _seen_of(one.conv, seen, one.name)
+            relation = known if isinstance(known, str) else _checked(known, one.given, others, matrices)
             if isinstance(relation, str):
                 self.refuse(f"{one.name}: {relation}")
                 alone.append(one)
@@ -368,10 +369,16 @@ class _Seen(NamedTuple):
     Attributes:
         held: What it and its parts hold.
         hooks: All hooks that must stay empty.
+        aggr: PyG's name of the aggregation.
+        lin: The linear map of aggregates.
+        own: The linear map of own rows, or None.
     """
 
     held: list[Any]
     hooks: list[Any]
+    aggr: str
+    lin: Any
+    own: Any
 
 
 #: By the module that adds up the outputs, and by the relation's name.
@@ -386,11 +393,11 @@ def _held(conv: Any) -> list[Any]:
     return held
 
 
-def _conv_reason(conv: Any, seen: dict[str, _Seen], name: str) -> str | None:
-    """Returns why `conv` can't be joined, whatever its arguments; reads what was `seen` before, which is faster."""
+def _seen_of(conv: Any, seen: dict[str, _Seen], name: str) -> _Seen | str:
+    """Returns what is known of `conv`, which was `seen` before or is from now on; or why it can't be joined."""
     held, known = _held(conv), seen.get(name)
     if known and len(held) == len(known.held) and all(map(is_, held, known.held)) and not any(known.hooks):
-        return None
+        return known
     if type(conv) not in JOINED:
         return f"{type(conv).__name__} is not joined"
     if conv._compiled_call_impl is not None or has_hooks(conv):
@@ -398,16 +405,20 @@ def _conv_reason(conv: Any, seen: dict[str, _Seen], name: str) -> str | None:
     if conv.__dict__.get("normalize") or conv.__dict__.get("project"):
         return "normalize or project"
     reason: str | None = conv.unsupported()
-    if reason is None:
-        seen[name] = _Seen(held, all_hooks(conv))
-    return reason
+    if reason is not None:
+        return reason
+    for_source, for_own = JOINED[type(conv)]
+    own = getattr(conv, for_own) if conv.__dict__.get("root_weight", True) else None
+    aggr = "sum" if conv.aggr == "add" else conv.aggr
+    seen[name] = _Seen(held, all_hooks(conv), aggr, conv._modules[for_source], own)
+    return seen[name]
 
 
-def _checked(conv: Any, given: list[Any], others: list[_Relation], matrices: dict[int, _Matrix]) -> _Relation | str:
-    """Returns the call of `conv` with `given`, or why it can't be joined.
+def _checked(conv: _Seen, given: list[Any], others: list[_Relation], matrices: dict[int, _Matrix]) -> _Relation | str:
+    """Returns the call of a convolution with `given`, or why it can't be joined.
 
     Args:
-        conv: The convolution, which could be joined in another call.
+        conv: What is known of the convolution, which could be joined in another call.
         given: Its arguments.
         others: Calls that it is joined with.
         matrices: All matrices so far, by their id.
@@ -424,24 +435,24 @@ def _checked(conv: Any, given: list[Any], others: list[_Relation], matrices: dic
     reason = source.reason or own.reason or edges_reason(given[1])
     if reason is not None or source.is_sparse:
         return reason or "x of mostly zeros"
-    for_source, for_own = JOINED[type(conv)]
-    weight, bias = _parameters(conv._modules[for_source])
-    root = _parameters(getattr(conv, for_own))[0] if conv.__dict__.get("root_weight", True) else None
-    widths = weight.shape[1], own.width if root is None else root.shape[1]
-    if widths != (source.width, own.width):
+    weight, bias = _parameters(conv.lin)
+    root = None if conv.own is None else _parameters(conv.own)[0]
+    channels, width = weight.shape
+    if width != source.width or (root is not None and root.shape[1] != own.width):
         return f"x has {source.width} columns"
-    if not _fit(source, own, [one for one in (weight, bias, root) if one is not None]):
+    if not _fit(source, own, (weight, bias, root)):
         return f"x of {source.dtype} with other parameters"
-    if others and (own is not others[0].own or weight.shape[0] != others[0].weight.shape[0]):
+    if others and (own is not others[0].own or channels != others[0].weight.shape[0]):
         return "other targets or columns than those of another relation into the type"
-    return _Relation(source, own, given[1], "sum" if conv.aggr == "add" else conv.aggr, weight, bias, root)
+    return _Relation(source, own, given[1], conv.aggr, weight, bias, root)
 
 
-def _fit(source: _Matrix, own: _Matrix, parameters: list[Tensor]) -> bool:
+def _fit(source: _Matrix, own: _Matrix, parameters: tuple[Any, ...]) -> bool:
     """Returns whether kernels support the types of rows and parameters together; see `_Matrix` and `Joining.joined`."""
     wanted = parameters[0].dtype
-    if any(one.dtype is not wanted for one in parameters):
-        return False
+    for one in parameters:
+        if one is not None and one.dtype is not wanted:
+            return False
     if torch.is_autocast_enabled("cpu"):
         return wanted is torch.float32 and torch.float64 not in (source.dtype, own.dtype)
     return source.dtype is own.dtype is wanted is not torch.bfloat16
@@ -639,8 +650,7 @@ class _Total(torch.autograd.Function):
             own, place = rows[steps.own], steps.own
             by_root = _product(grad.t(), own[: steps.limit]) if needed[-2] else None
             if needed[place]:
-                by_rows[place] = torch.zeros_like(own) if by_rows[place] is None else by_rows[place]
-                by_rows[place][: steps.limit].addmm_(grad, root)
+                _add_product(by_rows, place, grad, root, len(own))
         return None, *by_rows, *by_weights, by_root, grad.sum(0) if bias is not None and needed[-1] else None
 
 
@@ -659,19 +669,19 @@ def _by_group(
         by_rows: Gradients by `rows` so far; None for zeros.
     """
     (x, sums), (asks_weights, asks_rows) = kept, asked
-    by_weights = torch.zeros_like(weights) if asks_weights else None
+    by_weights = torch.empty_like(weights) if asks_weights else None
+    written_weights = repeat(None) if by_weights is None else by_weights.unbind()
     by_sums = torch.empty_like(sums) if any(asks_rows[one] for one in plan.joint) else None
     of_sums = plan.parts(sums if by_sums is None else by_sums, rows)
-    each = torch.split(plan.by_mapped(grad), plan.sizes), weights, plan.parts(sums, rows), of_sums, plan.places
-    for i, (part, weight, read, written, place) in enumerate(zip(*each, strict=True)):
-        if not part.shape[0]:
-            continue
-        if by_weights is not None:
-            torch.mm(part.t(), read, out=by_weights[i])
-        if place < 0 and by_sums is not None:
+    parts = torch.split(plan.by_mapped(grad), plan.sizes), weights.unbind(), plan.parts(sums, rows)
+    each = zip(*parts, of_sums, written_weights, plan.sizes, plan.places, strict=False)
+    for part, weight, read, written, by_weight, size, place in each:
+        if by_weight is not None:
+            torch.mm(part.t(), read, out=by_weight) if size else by_weight.zero_()
+        if size and place < 0 and by_sums is not None:
             torch.mm(part, weight, out=written)
-        elif place >= 0 and asks_rows[place]:
-            _add(by_rows, place, _product(part, weight))
+        elif size and place >= 0 and asks_rows[place]:
+            _add_product(by_rows, place, part, weight, size)
     if by_sums is not None:
         for place, part in zip(plan.joint, torch.split(plan.by_rows(x, sums, by_sums), plan.present), strict=True):
             _add(by_rows, place, part)
@@ -690,6 +700,16 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 def _add(found: list[Any], place: int, rows: Tensor) -> None:
     """Adds `rows`, which nobody else has, to an entry, where None stands for zeros."""
     found[place] = rows if found[place] is None else found[place].add_(rows)
+
+
+def _add_product(found: list[Any], place: int, a: Tensor, b: Tensor, num_rows: int) -> None:
+    """Adds `a @ b` to the first rows of an entry, which has `num_rows`; None stands for zeros."""
+    if found[place] is not None:
+        found[place][: len(a)].addmm_(a, b)
+        return
+    found[place] = a.new_empty(num_rows, b.shape[1])
+    found[place][len(a) :].zero_()
+    torch.mm(a, b, out=found[place][: len(a)])
 
 
 def _total_by_torch(steps: _Steps, *inputs: Any) -> Tensor:

@@ -205,7 +205,7 @@ def planned_outputs(
     seed = derive(task.seed, "evaluation")
     if plan.kind == "whole":
         on_chunk()
-        inputs = of_graph(graph, model.takes, task.num_layers, device, model.edge_values)
+        inputs = of_graph(graph, model.takes, task.num_layers, device, model.edge_values).taken_by(model.module)
         with seeded(seed, device):
             nodes, first = graph.num_nodes, 0
             if graph.types is not None:
@@ -219,7 +219,7 @@ def planned_outputs(
     for number, ids in enumerate(plan.batches):
         on_chunk()
         subgraph = sampler.sample(ids, 0, number)
-        inputs = of_subgraph(graph, subgraph, model.takes, device, model.edge_values)
+        inputs = of_subgraph(graph, subgraph, model.takes, device, model.edge_values).taken_by(model.module)
         with seeded(derive(seed, number), device):
             found = model.outputs(*inputs, len(ids), num_outputs)
         yield ids, found

@@ -45,7 +45,7 @@ class FeatureRows:
         return self._source if dense else None  # type: ignore[return-value]
 
     def read(self, ids: NDArray[np.int32], device: torch.device) -> Tensor:
-        """Returns the rows of ascending `ids`, float32, shape (n, columns), dense or sparse CSR, on `device`."""
+        """Returns the rows of `ids`, float32, (n, columns), on `device`: dense for ascending ids, or sparse CSR."""
         if isinstance(self._source, SparseFeatures):
             return _sparse_rows(self._source, ids).to(device)
         if isinstance(self._source, RemoteFeatures):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import warnings
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import HeteroConv, SAGEConv
 from torch_geometric.nn.module_dict import ModuleDict
 
+from a3gnn.acceleration.twice import is_traced
 from a3gnn.graphs.types import GraphTypes
+from a3gnn.models.layers.block import csr_matmul
+from a3gnn.models.layers.layer import linear
 
 
 def rsage(
@@ -32,13 +36,18 @@ class RelationalSAGE(nn.Module):
 
     The rows of each type are first brought to one width: features by a linear map, nodes without features by an
     embedding. Between layers are ReLU and dropout.
+
+    Attributes:
+        takes_sparse: Features may be sparse CSR, which a mini-batch doesn't make dense.
     """
+
+    takes_sparse = True
 
     def __init__(self, types: GraphTypes, out_channels: int, hidden_channels: int, dropout: float, layers: int) -> None:
         super().__init__()
         self.predicted, self.has_links, self.dropout = types.predicted, types.has_links, dropout
         columns, nodes = types.in_channels, types.num_nodes
-        self.inputs = ModuleDict({kind: nn.Linear(width, hidden_channels) for kind, width in columns.items()})
+        self.inputs = ModuleDict({kind: _Linear(width, hidden_channels) for kind, width in columns.items()})
         self.embeddings = ModuleDict(
             {kind: nn.Embedding(count, hidden_channels) for kind, count in nodes.items() if kind not in columns}
         )
@@ -68,3 +77,15 @@ class RelationalSAGE(nn.Module):
                 x = {kind: functional.dropout(rows.relu(), self.dropout, self.training) for kind, rows in x.items()}
             x = {**x, **conv(x, edge_index_dict)}  # a type that no relation ends in keeps its rows
         return {kind: x[kind] for kind in self.predicted} if self.has_links else x[self.predicted[0]]
+
+
+class _Linear(nn.Linear):
+    """A linear map that takes sparse CSR too, whose product is in float32, under autocast too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns `x @ weight.T + bias`."""
+        if not x.is_sparse_csr:
+            return super().forward(x)
+        with torch.autocast(x.device.type, enabled=False):
+            # The cost of a model is counted from torch's operators.
+            return csr_matmul(x, self.weight.t()) + self.bias if is_traced() else linear(x, self.weight, self.bias)

@@ -58,6 +58,7 @@ def described(task: Task, graph: Graph) -> Task:
     sampler = Sampler(edges, task.fanouts, seed=task.seed)
     subgraph = sampler.sample(graph.nodes_of(graph.train_ids[:_SEEDS]), 0, 0)
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"), model.edge_values)
+    inputs = inputs.taken_by(module)
     try:
         with torch.random.fork_rng(devices=[]):
             cost = counted(model, inputs, extent, subgraph.num_seeds, outputs)

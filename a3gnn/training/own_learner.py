@@ -120,7 +120,8 @@ class Own:
 
     def loss(self, batch: MiniBatch) -> Tensor:
         """Returns the model's loss for the seeds; seeds torch's generator for the mini-batch meanwhile."""
-        inputs = of_batch(batch, self._own.takes, self._degrees, self._graph.types).to(self._device)
+        inputs = of_batch(batch, self._own.takes, self._degrees, self._graph.types).taken_by(self.model)
+        inputs = inputs.to(self._device)
         seed = derive(self._task.seed, "mini-batch", batch.epoch, batch.index)
         with seeded(seed, self._device):
             try:

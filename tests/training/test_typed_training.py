@@ -205,3 +205,31 @@ def test_a_type_that_no_relation_ends_in_keeps_its_rows(tmp_path: Path) -> None:
     del data["paper", "rev_writes", "author"]
     train(TrainConfig(batch_size=8), data, task=Task(model="rsage", hidden_channels=8), epochs=1, out=tmp_path / "run")
     assert predict(tmp_path / "run", data).shape == (30, 3)
+
+
+def test_rsage_reads_sparse_features_as_they_are_and_other_models_dense_ones(graph: Graph) -> None:
+    for model in ("rsage", "tests.typed_models:hgt"):
+        seen: list[torch.layout] = []
+        task = described(task_of(model), graph)
+        with Trainer(graph, TrainConfig(batch_size=64), task) as trainer:
+            trainer.model.register_forward_pre_hook(
+                lambda _, given, seen=seen: seen.append(given[0]["topic"].layout)  # type: ignore[misc]
+            )
+            assert len(list(trainer.steps(0))) == 1
+            trainer.validate()
+        assert seen == [torch.sparse_csr if model == "rsage" else torch.strided] * 2
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_rsage_maps_sparse_features_as_dense_ones(narrow: bool, graph: Graph) -> None:
+    model = fresh(task_of("rsage"), graph)
+    x = torch.randn(40, 5) * (torch.rand(40, 5) < 0.3)
+    grads, outs = [], []
+    for rows in (x, x.to_sparse_csr()):
+        lin = copy.deepcopy(model.inputs["topic"])
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow and rows.is_sparse_csr):
+            outs.append(lin(rows))
+        outs[-1].square().sum().backward()
+        grads += [lin.weight.grad, lin.bias.grad]
+    torch.testing.assert_close(outs[1], outs[0])  # in float32 under autocast, too
+    torch.testing.assert_close(grads[2:], grads[:2])

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from a3gnn.features.tensors import dense_parts
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.types import Types
@@ -29,8 +30,8 @@ class Inputs(NamedTuple):
     """The arguments of `forward`.
 
     Attributes:
-        x: Features, float32, shape (num_nodes, num_features); with types, a dict of them by type, in which a type
-            without features has the ids of its nodes, int64, shape (num_nodes,).
+        x: Features, float32, shape (num_nodes, num_features); with types, a dict of them by type, dense or sparse CSR,
+            in which a type without features has the ids of its nodes, int64, shape (num_nodes,).
         structure: edge_index, or every layer's adjacency; with types, a dict of edge_index by relation. If the model
             reads values of edges, `ValuedEdges`; with types, each of its fields has a dict by relation.
     """
@@ -41,7 +42,14 @@ class Inputs(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of `x`."""
-        return sum(one.nbytes for one in self.x.values()) if isinstance(self.x, dict) else int(self.x.nbytes)
+        rows = self.x.values() if isinstance(self.x, dict) else (self.x,)
+        return sum(part.nbytes for one in rows for part in dense_parts(one))
+
+    def taken_by(self, module: nn.Module) -> Inputs:
+        """Returns the inputs with dense rows, unless `module` declares that it takes sparse ones (`takes_sparse`)."""
+        if not isinstance(self.x, dict) or getattr(module, "takes_sparse", False):
+            return self
+        return self._replace(x={kind: _dense(one) for kind, one in self.x.items()})
 
     def to(self, device: torch.device) -> Inputs:
         """Returns the inputs with the tensors of types on `device`; others are there already."""
@@ -71,7 +79,7 @@ def of_batch(batch: MiniBatch, takes: Takes, degrees: Tensor | None = None, type
     """
     if batch.typed is not None:
         return _by_type(batch.typed.view, batch.typed.x, types, batch.edges)
-    x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
+    x = _dense(batch.x)
     if batch.aggregator is None:
         return Inputs(x, _structure(batch.subgraph, batch.indptr, batch.indices, takes, batch.edges))
     if takes == "edge_index":
@@ -98,7 +106,7 @@ def table_input(batch: MiniBatch, edges: Tensor, degrees: Tensor | None) -> Inpu
     if degrees is not None:
         last = batch.subgraph.n_id[len(batch.subgraph.indptr) - 1 :]
         known.last_degrees = degrees[torch.from_numpy(last).long()].numpy()
-    return InputRows.of(batch.x.to_dense() if batch.x.is_sparse_csr else batch.x, batch.aggregator, edges)
+    return InputRows.of(_dense(batch.x), batch.aggregator, edges)
 
 
 def of_subgraph(
@@ -107,7 +115,7 @@ def of_subgraph(
     """Returns the inputs for a sampled neighborhood in the whole graph, on `device`, with `values` of its edges."""
     if graph.types is not None:
         return _of_types(graph, graph.types, by_type(subgraph, graph.types.schema), device, values)
-    x = _rows_of(graph.features, subgraph.n_id, device)
+    x = _dense(_rows_of(graph.features, subgraph.n_id, device))
     indptr, indices = (torch.from_numpy(part).to(device) for part in (subgraph.indptr, subgraph.indices))
     found = {name: torch.from_numpy(graph.edge_values[name][subgraph.e_id]).to(device) for name in values}
     return Inputs(x, _structure(subgraph, indptr, indices, takes, found))
@@ -142,13 +150,18 @@ def _of_types(graph: Graph, types: Types, view: TypedSubgraph, device: torch.dev
 
 
 def _rows_of(features: DenseFeatures | SparseFeatures, n_id: NDArray[np.int32], device: torch.device) -> Tensor:
-    """Returns the rows of distinct `n_id`, in their order, float32, shape (n, num_features), on `device`."""
+    """Returns the rows of distinct `n_id`, in their order, float32, shape (n, num_features), dense or sparse CSR."""
+    if isinstance(features, SparseFeatures):
+        return FeatureRows(features).read(n_id, device)
     order = np.argsort(n_id)
     x = torch.empty((len(order), features.shape[1]), device=device)
     if len(order):
-        rows = FeatureRows(features).read(n_id[order], device)
-        x[torch.from_numpy(order).to(device)] = rows.to_dense() if rows.is_sparse_csr else rows
+        x[torch.from_numpy(order).to(device)] = FeatureRows(features).read(n_id[order], device)
     return x
+
+
+def _dense(rows: Tensor) -> Tensor:
+    return rows.to_dense() if rows.is_sparse_csr else rows
 
 
 def _by_type(
@@ -159,12 +172,9 @@ def _by_type(
     `values` are those of its edges, relation by relation, in the columns of the widest one.
     """
     assert types is not None, "there are types"
-    found, schema = dict[str, Tensor](), types.schema
-    for kind, rows, n_id in zip(schema.types, x, view.n_id, strict=True):
-        if rows is None:
-            found[kind] = torch.from_numpy(n_id)
-        else:
-            found[kind] = (rows.to_dense() if rows.is_sparse_csr else rows).float()
+    schema = types.schema
+    each = zip(schema.types, x, view.n_id, strict=True)
+    found = {kind: torch.from_numpy(n_id) if rows is None else rows.float() for kind, rows, n_id in each}
     lists = [torch.from_numpy(edges) for edges in view.edge_index]
     note_target_sizes(lists, view, schema)
     relations, sizes = [tuple(one) for one in schema.relations], [one.shape[1] for one in lists]
