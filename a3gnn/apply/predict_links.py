@@ -156,7 +156,9 @@ def predict_edges(
         MemoryLimitError: The memory limit was passed.
         A3GNNError: A row of a node is not finite.
     """
-    opened = _Opened.of(model, dataset, host_memory_limit, device, listener(notify), valued=True)
+    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
+    opened = _Opened.of(model, dataset, limit, device, listener(notify), valued=True)
+    pairs: NDArray[np.integer]
     if edges is None:
         pairs = opened.links.pairs[:, ~is_labeled(opened.graph.labels)]
         if not pairs.shape[1]:

@@ -204,7 +204,7 @@ _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
         Parsed("negatives", negatives),
         "Loss of links: binary:N with N negatives per link, softmax:N with N shared candidates, or softmax.",
     ),
-    "own_links": (click.Choice(task.OWN_LINKS), "Whether message passing shows a mini-batch's own links."),
+    "own_links": (click.Choice(task.OWN_LINKS), "Links of a mini-batch in its own message passing."),
     "class_weights": (
         click.Choice(task.CLASS_WEIGHTS),
         "Class weights in the loss; balanced gives rare classes more weight.",

@@ -54,6 +54,7 @@ def summary_lines(
 
     spec = dataset or (promised.spec if promised is not None else "") or "GRAPH"
     words = ["predict", str(result.folder), "--dataset", Split.in_spec(spec)[1], "--out", "predictions.npy"]
+    words += ["--edges", "pairs.npy"] if "node offsets" in (result.heuristics or {}) else []
     yield beside("Next", f"{program()} {shlex.join(words)}")
 
 

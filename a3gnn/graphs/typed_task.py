@@ -145,7 +145,8 @@ def typed_task(
         notes=(*notes, *of_labels, *edge_notes(len(edges.indices), 0, len(indices), placed)),
         source=source,
         types=types,
-        **placed,
+        edge_attr=placed.get("edge_attr"),
+        edge_weight=placed.get("edge_weight"),
     )
 
 
@@ -205,18 +206,21 @@ def _link_graph(
         notes=(*of_lists, *of_features, *task.notes, *edge_notes(len(edges.indices), 0, len(indices), placed)),
         source=source,
         types=types,
-        **placed,
+        edge_attr=placed.get("edge_attr"),
+        edge_weight=placed.get("edge_weight"),
     )
 
 
 def _mirrors(schema: Schema, target: Target, lists: dict[Relation, EdgeList]) -> list[tuple[int, int]]:
     """Returns `Links.mirrors` of a graph with the edges `lists`."""
-    index = {tuple(one): np.stack([edges.sources, edges.targets]) for one, edges in lists.items()}
+    index: dict[tuple[str, str, str], NDArray[np.int64]] = {
+        (one.source, one.name, one.target): np.stack([edges.sources, edges.targets]) for one, edges in lists.items()
+    }
     predicted = [one for one in schema.relations if is_predicted(one, target.kind)]
     return [
         (schema.relations.index(Relation(*other)), kind)
         for kind, one in enumerate(predicted)
-        for other in mirrors_of(tuple(one), index)
+        for other in mirrors_of(one, index)
         if Relation(*other) not in predicted
     ]
 
@@ -311,7 +315,8 @@ def _placed(
     indices: NDArray[np.int32],
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, NDArray[np.float32]]]:
     """Returns `Types.edge_columns`, and the `values` of edges by name, aligned with `indices`, which have `rows`."""
-    of_relations, columns, found = [values[one] for one in schema.relations], {}, {}
+    of_relations = [values[one] for one in schema.relations]
+    columns, found = dict[str, tuple[int, ...]](), dict[str, NDArray[np.float32]]()
     for name in EDGE_VALUES:
         widths = tuple(num_columns(of[name]) if name in of else 0 for of in of_relations)
         if not max(widths, default=0):

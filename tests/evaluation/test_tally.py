@@ -14,7 +14,7 @@ from a3gnn.errors import GraphError
 from a3gnn.evaluation.tally import average_precision, check_defined, new_tally, roc_auc
 from a3gnn.metric import ERRORS, METRIC_NAMES, RANK_METRICS, Metric, Target
 
-SHARES = [name for name in METRIC_NAMES if name not in (*ERRORS, *RANK_METRICS)]
+SHARES = [name for name in METRIC_NAMES if name not in (*ERRORS, *RANK_METRICS, "r2")]
 
 
 @st.composite
@@ -95,14 +95,27 @@ def test_a_tally_of_several_labels_equals_scikit_learn(
     assert tally.quality() == pytest.approx(expected_of_labels(name, labels, logits))
 
 
-@given(seed=st.integers(0, 10_000), nodes=st.integers(1, 30), scale=st.floats(0.1, 100))
-def test_the_quality_of_an_error_shows_as_that_of_scikit_learn(seed: int, nodes: int, scale: float) -> None:
+@pytest.mark.parametrize("name", ["mae", "rmse", "r2"])
+@given(seed=st.integers(0, 10_000), nodes=st.integers(2, 30), scale=st.floats(0.1, 100))
+def test_the_quality_of_values_shows_as_that_of_scikit_learn(name: str, seed: int, nodes: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     values, outputs = rng.normal(size=(2, nodes)).astype(np.float32)
-    metric = Metric("mae", scale)
+    metric = Metric(name, scale if name in ERRORS else None)  # type: ignore[arg-type]
     tally = new_tally(metric, "values", 1)
-    tally.add(torch.from_numpy(outputs[:, None]), values)
-    assert metric.number(tally.quality()) == pytest.approx(reference.mean_absolute_error(values, outputs), abs=1e-5)
+    for piece in np.array_split(np.arange(nodes), 2):
+        tally.add(torch.from_numpy(outputs[piece, None]), values[piece])
+    expected = {
+        "mae": reference.mean_absolute_error,
+        "rmse": reference.root_mean_squared_error,
+        "r2": reference.r2_score,
+    }[name](values, outputs)
+    found = metric.number(tally.quality()) if name in ERRORS else tally.quality()
+    assert found == pytest.approx(expected, abs=1e-5, rel=1e-4)
+
+
+def test_r2_needs_values_that_differ() -> None:
+    with pytest.raises(GraphError, match="r2 needs test examples of different values, got 2 only"):
+        check_defined("r2", np.full(4, 2, dtype=np.float32), "test")
 
 
 @pytest.mark.parametrize(

@@ -458,52 +458,6 @@ def test_an_end_with_a_single_node_has_no_free_negative_once_it_is_known() -> No
         next(iter(LinkNeighborLoader(data, [2], **arguments, avoid_known=True)))
 
 
-@pytest.mark.parametrize("name", [("user", "likes", "item"), "user__likes__item", ("item", "of", "item")])
-def test_pairs_may_be_of_a_relation_without_edges(name: Any) -> None:
-    data, pairs = typed_data(), torch.tensor([[0, 1, 2], [3, 4, 5]])
-    key = tuple(name.split("__")) if isinstance(name, str) else name
-    batch = next(iter(LinkNeighborLoader(data, [2], (name, pairs), neg_sampling="binary")))
-    ends = [batch[kind].n_id[row] for kind, row in zip(key[::2], batch[key].edge_label_index, strict=True)]
-    assert torch.equal(torch.stack(ends)[:, :3], pairs)
-    assert batch[key].edge_label.tolist() == [1, 1, 1, 0, 0, 0]
-
-
-def test_an_end_with_a_single_node_has_no_free_negative_once_it_is_known() -> None:
-    data = typed_data()
-    data["one"].x = torch.ones(1)
-    data["user", "in", "one"].edge_index = torch.tensor([[0, 1, 2], [0, 0, 0]])
-    arguments: dict[str, Any] = {"edge_label_index": ("user", "in", "one"), "neg_sampling": "triplet"}
-    batch = next(iter(LinkNeighborLoader(data, [2], **arguments)))
-    assert batch["one"].n_id.tolist() == [0]
-    assert batch["one"].dst_neg_index.tolist() == [0, 0, 0]
-    message = r"all targets of node 0 known, .* for pair 0 of edge_label_index, \(0, 0\); leave such pairs out, or give avo"
-    with pytest.raises(UsageError, match=message):
-        next(iter(LinkNeighborLoader(data, [2], **arguments, avoid_known=True)))
-
-
-@pytest.mark.parametrize("name", [("user", "likes", "item"), "user__likes__item", ("item", "of", "item")])
-def test_pairs_may_be_of_a_relation_without_edges(name: Any) -> None:
-    data, pairs = typed_data(), torch.tensor([[0, 1, 2], [3, 4, 5]])
-    key = tuple(name.split("__")) if isinstance(name, str) else name
-    batch = next(iter(LinkNeighborLoader(data, [2], (name, pairs), neg_sampling="binary")))
-    ends = [batch[kind].n_id[row] for kind, row in zip(key[::2], batch[key].edge_label_index, strict=True)]
-    assert torch.equal(torch.stack(ends)[:, :3], pairs)
-    assert batch[key].edge_label.tolist() == [1, 1, 1, 0, 0, 0]
-
-
-def test_an_end_with_a_single_node_has_no_free_negative_once_it_is_known() -> None:
-    data = typed_data()
-    data["one"].x = torch.ones(1)
-    data["user", "in", "one"].edge_index = torch.tensor([[0, 1, 2], [0, 0, 0]])
-    arguments: dict[str, Any] = {"edge_label_index": ("user", "in", "one"), "neg_sampling": "triplet"}
-    batch = next(iter(LinkNeighborLoader(data, [2], **arguments)))
-    assert batch["one"].n_id.tolist() == [0]
-    assert batch["one"].dst_neg_index.tolist() == [0, 0, 0]
-    message = r"all targets of node 0 known, .* for pair 0 of edge_label_index, \(0, 0\); leave such pairs out, or give avo"
-    with pytest.raises(UsageError, match=message):
-        next(iter(LinkNeighborLoader(data, [2], **arguments, avoid_known=True)))
-
-
 @pytest.mark.parametrize("sampling", ["binary", {"mode": "triplet", "amount": 3}])
 def test_nothing_in_a_pairs_trees_is_later_than_the_pair(sampling: Any) -> None:
     data = typed_data()

@@ -294,6 +294,7 @@ def test_the_command_line_trains_and_predicts_values_of_edges(tmp_path: Path, mo
     assert trained.returncode == 0, trained.stderr
     assert "test RMSE" in trained.stdout
     assert "test, node offsets alone" in trained.stdout
+    assert "--out predictions.npy --edges pairs.npy" in trained.stdout
     assert "mean and node offsets alone are at least as good" in trained.stdout
     refused = command("predict", "run", "--dataset", path, "--out", "none.npy")
     assert refused.returncode == 2

@@ -121,7 +121,9 @@ def test_losses_and_metrics_of_other_labels_are_refused(
     for graph in (labels_graph, tiny_graph):
         with pytest.raises(ConfigError, match=f"loss must be left out if {graph.target} are predicted, got mae"):
             with_metric(Task(loss="mae"), "auto", graph, print)
-    with pytest.raises(GraphError, match="must be one of mae if values are predicted, got accuracy; auto chooses"):
+    with pytest.raises(
+        GraphError, match="must be one of mae, rmse, r2 if values are predicted, got accuracy; auto chooses"
+    ):
         with_metric(Task(), None, values_graph, print)
     same = dataclasses.replace(values_graph, labels=np.ones(values_graph.num_nodes, dtype=np.float32))
     with pytest.raises(GraphError, match="train nodes with different values"):

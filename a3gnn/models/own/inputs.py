@@ -178,9 +178,9 @@ def _by_type(
     lists = [torch.from_numpy(edges) for edges in view.edge_index]
     note_target_sizes(lists, view, schema)
     relations, sizes = [tuple(one) for one in schema.relations], [one.shape[1] for one in lists]
-    edges, of = dict(zip(relations, lists, strict=True)), {}
+    edges, of = dict(zip(relations, lists, strict=True)), dict[str, Any]()
     for name, rows in values.items():
-        parts = zip(relations, types.edge_columns[name], rows.split(sizes), strict=True)
+        parts = zip(relations, types.edge_columns[name], torch.split(rows, sizes), strict=True)
         of[name] = {one: part[:, :width] if part.ndim == 2 else part for one, width, part in parts if width}
     return Inputs(found, ValuedEdges(edges, of) if of else edges)
 

@@ -82,13 +82,14 @@ def test_tallies_join(target, name, columns):
     assert together(2, work) == [whole.quality()] * 2
 
 
-def test_errors_join_to_rounding():
+@pytest.mark.parametrize("metric", [Metric("mae", 2.0), Metric("rmse", 2.0), Metric("r2")], ids=lambda one: one.name)
+def test_errors_join_to_rounding(metric: Metric):
     outputs, labels = torch.randn(50, 1), np.linspace(0, 3, 50)
-    whole = new_tally(Metric("mae", 2.0), "values", 1)
+    whole = new_tally(metric, "values", 1)
     whole.add(outputs, labels)
 
     def work(ranks: ThreadRanks) -> float:
-        tally = new_tally(Metric("mae", 2.0), "values", 1)
+        tally = new_tally(metric, "values", 1)
         tally.add(outputs[ranks.rank :: 2], labels[ranks.rank :: 2])
         return joined_quality(tally, ranks)
 
