@@ -22,7 +22,7 @@ from a3gnn.training.describe import described
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
 from tests.graphs.test_typed_task import papers
-from tests.training.test_edge_values import RATES, ratings, run
+from tests.training.test_edge_tasks import RATES, ratings, run
 from tests.training.test_typed_training import CPU, fresh
 
 MODELS = ("tests.typed_models:valued", "tests.typed_models:converted_valued")
