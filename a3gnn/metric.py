@@ -26,6 +26,8 @@ RankMetricName = Literal["mrr", "hits@10", "recall@20", "ndcg@20", "map@20"]
 MetricName = LabelMetricName | RankMetricName
 #: The metrics of links by their rank among all candidates (`a3gnn.evaluation.ranking.Ranks`).
 RANK_METRICS: tuple[RankMetricName, ...] = get_args(RankMetricName)
+#: Scores of links without a model, by name (`a3gnn.evaluation.heuristics`).
+HEURISTICS = ("popularity", "item neighbors")
 METRIC_NAMES: tuple[MetricName, ...] = (*get_args(LabelMetricName), *RANK_METRICS)
 #: Kind of a graph's labels: a class per node, several 0/1 labels per node, or a value per node (regression).
 LabelTarget = Literal["classes", "labels", "values"]

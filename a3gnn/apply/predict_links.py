@@ -17,7 +17,7 @@ from a3gnn.apply.predict import check_types, own_model, probabilities
 from a3gnn.checks import checked_limit, whole_number
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.evaluation.link_evaluator import EdgeEvaluator, LinkEvaluator, block_bytes
-from a3gnn.evaluation.link_quality import HEURISTICS, heuristic_scores
+from a3gnn.evaluation.link_quality import heuristic_scores
 from a3gnn.evaluation.ranking import Score
 from a3gnn.graphs.arrays import row_slots
 from a3gnn.graphs.as_graph import as_graph
@@ -27,6 +27,7 @@ from a3gnn.graphs.links import Links
 from a3gnn.graphs.split import Split
 from a3gnn.graphs.target import Target
 from a3gnn.loader.seeds import InputNodes
+from a3gnn.metric import HEURISTICS
 from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.pipeline.pipeline import checked_device

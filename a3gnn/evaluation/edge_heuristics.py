@@ -60,8 +60,8 @@ class Offsets(NamedTuple):
         return found
 
 
-def edge_heuristics(graph: Graph, metric: Metric) -> dict[str, float]:
-    """Returns the qualities on the test edges of `graph` of predictions from its train edges, by name.
+def edge_heuristics(graph: Graph, metric: Metric, ids: NDArray[np.int32]) -> dict[str, float]:
+    """Returns the qualities on the labeled edges `ids` of `graph` of predictions from its train edges, by name.
 
     One predicts the same for each edge. The other adds an offset of each node, to the value or to the share of each
     class or label; its shrinkage is the best one on validation edges.
@@ -76,13 +76,13 @@ def edge_heuristics(graph: Graph, metric: Metric) -> dict[str, float]:
         found.add(_outputs(predicted, target), labels[ids])
         return found.quality()
 
-    val, test = (ids[is_labeled(labels[ids])] for ids in (graph.val_ids, graph.test_ids))
+    val = graph.val_ids[is_labeled(labels[graph.val_ids])]
     constant = np.median(columns, axis=0) if metric.name == "mae" else columns.mean(axis=0)
     name = "majority" if target != "values" else "median" if metric.name == "mae" else "mean"
     fits = [Offsets.fitted(train, columns, links.num_nodes, one) for one in _SHRINKAGES]
     best = max(fits, key=lambda fit: judged(fit(links.pairs[:, val]), val))
-    found = {name: judged(np.broadcast_to(constant, (len(test), columns.shape[1])), test)}
-    return found | {"node offsets": judged(best(links.pairs[:, test]), test)}
+    found = {name: judged(np.broadcast_to(constant, (len(ids), columns.shape[1])), ids)}
+    return found | {"node offsets": judged(best(links.pairs[:, ids]), ids)}
 
 
 def _columns(labels: NDArray[Any], target: Target, outputs: int) -> NDArray[np.float64]:

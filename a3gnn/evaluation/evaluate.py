@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 #: Most validation nodes to evaluate. The standard error of an accuracy p is sqrt(p (1 - p) / n), so it is then at most
 #: half a point. For other metrics it depends on the size of the rarest classes; docs/reference/metrics.md has figures.
 MOST_VALIDATED = 10_000
-#: Most edges times columns of label propagation: a few seconds on one core. Guess.
-_MOST_PROPAGATED = 5e7
 # Most test nodes that a trial evaluates all, only for their memory. Guess: ten validations.
 _MOST_REHEARSED = 10 * MOST_VALIDATED
 
@@ -250,26 +248,6 @@ def unlearnt(graph: Graph, task: Task) -> float:
     found = new_tally(metric_of(task, graph), graph.target, graph.num_classes)
     found.add(outputs.expand(len(labels), -1), labels)
     return found.quality()
-
-
-def propagated(graph: Graph, task: Task, spare: float) -> dict[str, float]:
-    """Returns the quality on test nodes of label propagation from train nodes, by its name.
-
-    It is left out if it would take more than a few seconds or `spare` bytes, or if `graph` is read by parts.
-    """
-    edges, columns = graph.num_edges, graph.num_classes + 1
-    work, needed = float(edges) * columns, 4.0 * (edges + 4 * graph.num_nodes * columns)
-    if not isinstance(graph.indices, np.ndarray) or work > _MOST_PROPAGATED or needed > spare:
-        return {}
-    from a3gnn.evaluation.heuristics import label_propagation
-
-    ids, test = labeled(graph, graph.train_ids, "train"), tested(graph, task)
-    labels = graph.labels[ids]
-    known = np.eye(graph.num_classes)[labels] if graph.target == "classes" else labels.reshape(len(ids), -1)
-    means = label_propagation(graph.indptr, graph.indices, known.astype(np.float32), ids)[test]
-    found = new_tally(metric_of(task, graph), graph.target, graph.num_classes)
-    found.add(torch.from_numpy(means - 0.5 if graph.target == "labels" else means), graph.labels[test])
-    return {"label propagation": found.quality()}
 
 
 def labeled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.errors import A3GNNError, ConfigError, GraphError
-from a3gnn.evaluation.edge_heuristics import edge_heuristics
 from a3gnn.evaluation.evaluate import MOST_VALIDATED, metric_of, quality, tested, validated
-from a3gnn.evaluation.link_quality import LinkScores, heuristic_qualities, link_quality
+from a3gnn.evaluation.link_quality import LinkScores, link_quality
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, PlannedEvaluator, plans_of_ends
 from a3gnn.evaluation.tally import RANKING
 from a3gnn.graphs.graph import Graph
@@ -26,11 +25,11 @@ from a3gnn.option_names import option
 from a3gnn.seeding import derive
 from a3gnn.task import Task
 
+Part = Literal["validation", "test"]
+PARTS: tuple[Part, ...] = get_args(Part)
 #: Most memory of a block of scores, and its share of the memory of a pass. Guesses.
 _BLOCK_BYTES, _BLOCK_SHARE = 64 << 20, 8
 #: Links that are judged.
-Part = Literal["validation", "test"]
-PARTS: tuple[Part, ...] = get_args(Part)
 #: The metrics of links.
 LINK_METRICS: tuple[str, ...] = (*RANK_METRICS, *RANKING)
 
@@ -74,15 +73,11 @@ class LinkEvaluator(PlannedEvaluator):
 
     def validate(self) -> float:
         """Returns the quality on validation links, computed in evaluation mode."""
-        return self._quality(*_judged("validation", self._graph, self._task))
+        return self._quality(*judged_links("validation", self._graph, self._task))
 
     def test(self) -> float:
         """Returns the quality on all test links, computed in evaluation mode."""
-        return self._quality(*_judged("test", self._graph, self._task))
-
-    def heuristics(self) -> dict[str, float]:
-        """Returns the qualities on test links of scores without a model, by name."""
-        return heuristics_on("test", self._graph, self._task, self._budget)
+        return self._quality(*judged_links("test", self._graph, self._task))
 
     def scores(self) -> LinkScores:
         """Returns the model's scores of all links, with a row of each node in memory."""
@@ -130,18 +125,8 @@ def block_bytes(budget_bytes: int) -> int:
     return max(1 << 20, min(_BLOCK_BYTES, budget_bytes // _BLOCK_SHARE))
 
 
-def heuristics_on(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[str, float]:
-    """Returns the qualities of scores without a model, by name, on the links that validation or a test ranks.
-
-    The scores know the other links of train and validation.
-    """
-    assert graph.links is not None, "links are predicted"
-    judged = _judged(part, graph, task)
-    return heuristic_qualities(task.metric, graph.links, *judged, seed=task.seed, block=block_bytes(budget_bytes))
-
-
-def _judged(part: Part, graph: Graph, task: Task) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns the numbers of the links that are ranked, and of those that are no competitors."""
+def judged_links(part: Part, graph: Graph, task: Task) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Returns the numbers of the links that validation or a test ranks, and of those that are no competitors."""
     if part == "test":
         return graph.test_ids, np.concatenate([graph.train_ids, graph.val_ids])
     judged = validated_links(graph, task)
@@ -170,10 +155,6 @@ class EdgeEvaluator(LinkEvaluator):
     def test(self) -> float:
         """Returns the quality on all test edges, computed in evaluation mode."""
         return self._quality_on(tested(self._graph, self._task))
-
-    def heuristics(self) -> dict[str, float]:
-        """Returns the qualities on test edges of predictions without a model, by name."""
-        return edge_heuristics(self._graph, metric_of(self._task, self._graph))
 
     @torch.no_grad()
     def values(self, pairs: NDArray[np.integer]) -> Iterator[tuple[slice, Tensor]]:

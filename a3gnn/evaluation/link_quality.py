@@ -15,7 +15,7 @@ from a3gnn.evaluation.heuristics import item_neighbors, popularity
 from a3gnn.evaluation.ranking import Ranks, Score, rank_pairs
 from a3gnn.evaluation.tally import RANKING
 from a3gnn.graphs.links import Links
-from a3gnn.metric import RANK_METRICS
+from a3gnn.metric import HEURISTICS, RANK_METRICS
 from a3gnn.models.decoders import Decoder
 from a3gnn.sampling.negatives import Candidates, Negatives
 from a3gnn.seeding import derive
@@ -23,8 +23,6 @@ from a3gnn.storage.compiled import readonly
 
 #: Returns the score of a direction, whose queries are heads if its argument is True.
 Scores = Callable[[bool], Score]
-#: Scores of links without a model, by name.
-HEURISTICS = ("popularity", "item neighbors")
 #: Most sums of pairs of edges that item neighbors may take: seconds. Guess.
 _MOST_SUMS = 2e9
 #: Scores of a block of whole queries; a query may have more. Guess: 64 MiB of float32.

@@ -31,12 +31,6 @@ class LinkLearner(Own):
         rows = subgraph.num_seeds * self._task.hidden_channels
         return super().cost(subgraph) + 4.0 * _ROW_PASSES * rows
 
-    def heuristics(self) -> dict[str, float]:
-        """Returns the qualities on test links of scores without a model, by name."""
-        evaluator = self._evaluator
-        assert isinstance(evaluator, LinkEvaluator)
-        return evaluator.heuristics()
-
     def _outputs(self, inputs: Inputs, batch: MiniBatch) -> Any:
         """Returns the encoder's rows by type."""
         return called(self._own.module, *inputs)

@@ -11,7 +11,6 @@ Profilers time `steps`: it waits for the device before it yields a step. Callers
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,8 +24,9 @@ from torch import nn
 
 from a3gnn.config import AHEAD, TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.evaluation.evaluate import metric_of, propagated
+from a3gnn.evaluation.evaluate import metric_of
 from a3gnn.evaluation.inference import Scratch
+from a3gnn.evaluation.references import references
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.models.adam import Optimizer
@@ -37,6 +37,7 @@ from a3gnn.process.memory_guard import MemoryGuard, host_bytes
 from a3gnn.ranks.joined_step import JoinedStep, check_member
 from a3gnn.ranks.peers import Member
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import NegativeDraws, Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
@@ -272,10 +273,8 @@ class Trainer:
     @property
     def heuristics(self) -> dict[str, float]:
         """The qualities on test examples of predictions without a model, by name, within the memory limit."""
-        if isinstance(self._learner, LinkLearner):
-            return self._learner.heuristics()
-        spare = math.inf if self.memory.limit is None else self.memory.limit - host_bytes()
-        return propagated(self.graph, self.task, spare)
+        limit, budget = self.memory.limit, evaluation_bytes(self.memory.limit)
+        return references("test", self.graph, self.task, budget if limit is None else min(budget, limit - host_bytes()))
 
     @property
     def evaluation(self) -> str:

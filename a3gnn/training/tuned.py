@@ -85,7 +85,7 @@ class TunedConfig:
         no_gain: The configuration that the default was preferred to, because its gain was not measurable
             (`a3gnn.tuning.study.choice.NoGain`): its `config`, and its `against_default`. None if another configuration
             than the default was chosen.
-        heuristics: For links, the `validation` and `test` qualities of scores without a model, by name; None for nodes.
+        heuristics: The `validation` and `test` qualities of predictions without a network, by name, if any was made.
     """
 
     config: TrainConfig

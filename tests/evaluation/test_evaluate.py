@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -9,9 +8,10 @@ import torch
 from torch import Tensor
 
 from a3gnn.errors import A3GNNError, GraphError
-from a3gnn.evaluation.evaluate import Evaluator, propagated, unlearnt, validated
+from a3gnn.evaluation.evaluate import Evaluator, unlearnt, validated
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.evaluation.neighborhoods import chunks
+from a3gnn.evaluation.references import references
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.model import Model, build_model
@@ -210,12 +210,12 @@ def test_scratch_leaves_no_file_and_refuses_a_full_disk(tmp_path):
 
 
 def test_label_propagation_predicts_every_kind_of_labels(tiny_graph, labels_graph, values_graph):
-    found = propagated(tiny_graph, Task(), math.inf)
+    found = references("test", tiny_graph, Task(), 10**9)
     assert found["label propagation"] > 0.6 > unlearnt(tiny_graph, Task())
     for graph, metric in ((labels_graph, "micro_f1"), (values_graph, "mae")):
         task = Task(metric=metric)
-        assert propagated(graph, task, math.inf)["label propagation"] > unlearnt(graph, task)
+        assert references("validation", graph, task, 10**9)["label propagation"] > unlearnt(graph, task)
 
 
 def test_label_propagation_is_left_out_where_memory_does_not_do(tiny_graph):
-    assert propagated(tiny_graph, Task(), 1000) == {}
+    assert references("test", tiny_graph, Task(), 1000) == {}

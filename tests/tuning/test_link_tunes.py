@@ -17,7 +17,7 @@ from a3gnn import Task, TrainConfig, predict_links
 from a3gnn.errors import A3GNNError, ConfigError, GraphError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.evaluation.heuristics import item_neighbors
-from a3gnn.evaluation.link_evaluator import heuristics_on
+from a3gnn.evaluation.references import references
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
@@ -54,7 +54,7 @@ def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     assert "share learning curves" not in done.stderr
     tuned, graph = TunedConfig.read(folder), graph_of(path)
     assert (tuned.setting.task.metric, tuned.setting.graph.target) == ("recall@20", "links")
-    validation, test = (heuristics_on(part, graph, tuned.setting.task, ROOM) for part in ("validation", "test"))
+    validation, test = (references(part, graph, tuned.setting.task, ROOM) for part in ("validation", "test"))
     assert tuned.heuristics == {name: {"validation": validation[name], "test": test[name]} for name in validation}
     assert set(validation) == {"popularity", "item neighbors"}
     assert "popularity alone" in done.stdout

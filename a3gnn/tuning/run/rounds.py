@@ -99,7 +99,7 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     if history.objectives.priority.time and (line := _describe_early(history)):
         runner.notify(line)
     if reference is not None and reference.target <= unlearnt:
-        same = "popularity" if history.study.heuristics else "predicting the same for every node"
+        same = "popularity" if "popularity" in history.study.heuristics else "predicting the same for all"
         runner.notify(
             f"a target of {metric.show(reference.target)} needs no learning: {same} has a "
             f"validation {metric.label} of {metric.show(unlearnt)}. Give a better {option('target_accuracy')}"

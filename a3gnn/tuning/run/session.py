@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.evaluation.evaluate import unlearnt
-from a3gnn.evaluation.link_evaluator import PARTS, heuristics_on
+from a3gnn.evaluation.link_evaluator import PARTS
+from a3gnn.evaluation.references import references
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.launch import QUICK
@@ -130,16 +131,18 @@ def open_study(
 
 
 def _with_references(study: Study, graph: Graph, notify: Callable[[str], None]) -> Study:
-    """Returns `study` with the qualities of predictions without a model: for links popularity is the same for all."""
+    """Returns `study` with the qualities of predictions without a network; popularity is the same for all sources."""
     request, begin = study.request, time.monotonic()
-    if graph.links is None:
-        return dataclasses.replace(study, unlearnt=unlearnt(graph, request.task))
-    validation, test = (heuristics_on(part, graph, request.task, request.evaluation_bytes) for part in PARTS)
+    validation, test = (references(part, graph, request.task, request.evaluation_bytes) for part in PARTS)
+    same = validation.get("popularity")
+    study = dataclasses.replace(study, unlearnt=unlearnt(graph, request.task) if same is None else same)
+    if not validation:
+        return study
     found = {name: {"validation": validation[name], "test": test[name]} for name in validation}
     metric = study.setting.metric
     shown = ", ".join(f"{name} {metric.show(quality)}" for name, quality in validation.items())
     notify(f"without a network, validation {metric.label}: {shown} (took {format_seconds(time.monotonic() - begin)})")
-    return dataclasses.replace(study, unlearnt=validation["popularity"], heuristics=found)
+    return dataclasses.replace(study, heuristics=found)
 
 
 def _stored_before(rows: Sequence[Measurement], started: str) -> Iterator[Measurement]:

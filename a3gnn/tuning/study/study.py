@@ -230,7 +230,7 @@ class Study:
             how far they train.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
         unlearnt: The validation quality of a model that predicts the same for every node, or ranks by popularity.
-        heuristics: For links, the validation and test qualities of scores without a model, by name.
+        heuristics: The validation and test qualities of predictions without a network, by name.
     """
 
     request: TuneRequest

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from a3gnn.config import TrainConfig
 from a3gnn.figures import DISTURBED, LEAST_PAIRS, Spread
 from a3gnn.measurement import Metrics
-from a3gnn.metric import Metric
+from a3gnn.metric import HEURISTICS, Metric
 from a3gnn.option_names import option, program
 from a3gnn.report.front import Front
 from a3gnn.report.ratios import show_percent, show_points, show_quality, show_ratio, show_seconds, show_speed, shown
@@ -337,9 +337,11 @@ def _as_good(tuned: TunedConfig, metric: Metric) -> Iterator[str]:
     good = {name: found[part] for name, found in (tuned.heuristics or {}).items() if own is None or found[part] >= own}
     if good:
         name = max(good, key=good.__getitem__)
+        word = option("heuristic", name.replace(" ", "-"))
+        use = f"; {program()} predict {word} takes it" if name in HEURISTICS else ""
         yield (
             f"{name} alone, without a network, has {part} {metric.label} {metric.show(good[name])}, at least as good "
-            f"as the choice; {program()} predict {option('heuristic', name.replace(' ', '-'))} takes it"
+            f"as the choice{use}"
         )
 
 

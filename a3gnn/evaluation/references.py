@@ -1,0 +1,52 @@
+"""`references`: the qualities of predictions without a network, beside which a trained one is judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.evaluation.edge_heuristics import edge_heuristics
+from a3gnn.evaluation.evaluate import labeled, metric_of, tested, validated
+from a3gnn.evaluation.heuristics import label_propagation
+from a3gnn.evaluation.link_evaluator import Part, block_bytes, judged_links
+from a3gnn.evaluation.link_quality import heuristic_qualities
+from a3gnn.evaluation.tally import new_tally
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
+
+#: Most edges times columns of label propagation: a few seconds on one core. Guess.
+_MOST_PROPAGATED = 5e7
+
+
+def references(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[str, float]:
+    """Returns the qualities of predictions without a network on the examples that validation or a test judges, by name.
+
+    For nodes it is label propagation; for links, popularity and item neighbors, which know the other links of train and
+    validation; for values of edges, a constant and node offsets. What would take long is left out, and so is label
+    propagation beyond `budget_bytes`, or where the graph is read by parts.
+    """
+    if graph.links is None:
+        return _propagated(part, graph, task, budget_bytes)
+    if graph.links.valued:
+        ids = validated(graph, task) if part == "validation" else tested(graph, task)
+        return edge_heuristics(graph, metric_of(task, graph), ids)
+    judged = judged_links(part, graph, task)
+    return heuristic_qualities(task.metric, graph.links, *judged, seed=task.seed, block=block_bytes(budget_bytes))
+
+
+def _propagated(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[str, float]:
+    edges, columns = graph.num_edges, graph.num_classes + 1
+    work, needed = float(edges) * columns, 4.0 * (edges + 4 * graph.num_nodes * columns)
+    if not isinstance(graph.indices, np.ndarray) or work > _MOST_PROPAGATED or needed > budget_bytes:
+        return {}
+    ids = labeled(graph, graph.train_ids, "train")
+    judged = validated(graph, task) if part == "validation" else tested(graph, task)
+    labels = graph.labels[ids]
+    known: NDArray[np.float32] = labels.reshape(len(ids), -1).astype(np.float32)
+    if graph.target == "classes":
+        known = np.eye(graph.num_classes, dtype=np.float32)[labels]
+    means = label_propagation(graph.indptr, graph.indices, known, ids)[judged]
+    found = new_tally(metric_of(task, graph), graph.target, graph.num_classes)
+    found.add(torch.from_numpy(means - 0.5 if graph.target == "labels" else means), graph.labels[judged])
+    return {"label propagation": found.quality()}
