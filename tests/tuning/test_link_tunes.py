@@ -30,6 +30,7 @@ from a3gnn.tuning.tell.summary import summary, summary_lines
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.physics.volume import batch_volume
 from tests.commands import a3gnn as command
+from tests.training.test_edge_tasks import RATES, ratings
 from tests.training.test_links import ITEMS, LIKES, SPLIT, USERS, karate, shop
 
 ROOM = 1 << 28
@@ -241,3 +242,22 @@ def test_the_summary_names_a_heuristic_that_is_at_least_as_good(tmp_path: Path, 
         assert ("a3gnn predict --heuristic" in text.replace("heuristic='popularity'", "--heuristic")) == is_better
         assert all(len(line) <= 80 for line in lines)
     assert "heuristics" in json.loads((found.folder / "tuned.json").read_text())
+
+
+def test_values_of_edges_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
+    path, folder = ratings(tmp_path), tmp_path / "tune"
+    words = ("--hidden", "8", "--fanouts", "4,3", "--budget", "1", "--engine", "random", "--metric", "rmse")
+    done = command("tune", "--dataset", path, "--target", f"{RATES}=edge_weight", *words, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert "without a network, validation RMSE: mean" in " ".join(done.stderr.split())
+    tuned = TunedConfig.read(folder)
+    assert (tuned.setting.task.metric, tuned.setting.graph.target) == ("rmse", "values")
+    assert set(tuned.heuristics or {}) == {"mean", "node offsets"}
+    done = command("train", folder, "--epochs", 2, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    np.save(tmp_path / "pairs.npy", np.array([[0, 1, 2], [3, 4, 5]]))
+    done = command(
+        "predict", tmp_path / "run", "--dataset", path, "--edges", tmp_path / "pairs.npy", "--out", tmp_path / "of.npy"
+    )
+    assert done.returncode == 0, done.stderr
+    assert np.isfinite(np.load(tmp_path / "of.npy")["value"]).all()
