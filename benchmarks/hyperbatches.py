@@ -77,16 +77,16 @@ def measured(folder: Path, config: TrainConfig, fanouts: tuple[int, ...], batche
     with Trainer(graph, config, task) as trainer:
         drop_pages(graph)
         before, begin = read_bytes(), perf_counter()
-        for step, _ in zip(trainer.steps(0), range(batches + _WARM_UP), strict=False):
+        for _, step in zip(range(batches + _WARM_UP), trainer.steps(0), strict=False):
             seconds.append(perf_counter() - begin)
             rows += step.input_nodes
             begin = perf_counter()
-        whole = sum(seconds)
+        whole, read = sum(seconds), read_bytes() - before  # with rows of later mini-batches, where they are read ahead
     used = rows * graph.num_features * 2
     return {
-        "read_MB": (read_bytes() - before) / 1e6,
+        "read_MB": read / 1e6,
         "used_MB": used / 1e6,
-        "read_per_used": (read_bytes() - before) / used,
+        "read_per_used": read / used,
         "seconds_per_batch": sum(seconds[_WARM_UP:]) / max(len(seconds) - _WARM_UP, 1),
         "seconds_per_batch_with_the_first": whole / len(seconds),
         "load": os.getloadavg()[0],

@@ -126,7 +126,7 @@ def save_predictions(
         ) from error
     of_values = asked.saved.target == "values"
     with MemoryGuard(limit) as guard, NpyWriter(path, np.float32, None if of_values else columns) as file:
-        for some in _predicted(asked, limit, guard, notify):
+        for some in _predicted(asked, limit, guard, notify, path.parent):
             file.append((some[:, 0] if of_values else some).numpy())
     return (count,) if of_values else (count, columns)
 
@@ -186,7 +186,9 @@ class _Asked(NamedTuple):
         return cls(saved, graph, first, ids, None if np.array_equal(ids, asked) else places, place)
 
 
-def _predicted(asked: _Asked, limit: int | None, guard: MemoryGuard, notify: Callable[[str], None]) -> Iterator[Tensor]:
+def _predicted(
+    asked: _Asked, limit: int | None, guard: MemoryGuard, notify: Callable[[str], None], out: Path | None = None
+) -> Iterator[Tensor]:
     """Yields the predictions of `asked.ids`, in order, float32, shape (n, num_outputs), on the CPU.
 
     Raises:
@@ -198,8 +200,9 @@ def _predicted(asked: _Asked, limit: int | None, guard: MemoryGuard, notify: Cal
         guard.need(_NODE_BYTES * asked.graph.num_nodes, "predict a smaller graph, or fewer nodes by nodes=")
     remedy = "train the model again with a smaller learning_rate, or give features of the same size as in its training"
     own_bytes = evaluation_bytes(limit)
-    for ids, outputs in _outputs(saved, asked.graph, due, asked.device, own_bytes, guard.check, notify):
-        yield checked_outputs(ids, probabilities(outputs.cpu(), saved.target), remedy, finite=True)
+    for ids, outputs in _outputs(saved, asked.graph, due, asked.device, own_bytes, guard.check, notify, out):
+        own = ids - np.int32(asked.first)
+        yield checked_outputs(own, probabilities(outputs.cpu(), saved.target), remedy, finite=True)
         guard.check()
 
 
@@ -211,6 +214,7 @@ def _outputs(
     own_bytes: int,
     on_chunk: Callable[[], None],
     notify: Callable[[str], None],
+    out: Path | None,
 ) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
     """Returns chunks of the nodes, in order, and the model's outputs, shape (n, num_outputs)."""
     task, sizes = saved.task, (saved.num_features, saved.num_outputs)
@@ -221,7 +225,7 @@ def _outputs(
             graph, ids, task.num_layers, scratch=scratch, device=device, on_chunk=on_chunk, edges=values
         )
         weighted = _with_weights(built, saved, device)
-        inference.check_room(weighted)
+        inference.check_room(weighted, 0 if out is None else scratch.beside(out, 4 * len(ids) * saved.num_outputs))
         return inference.logits(weighted)
     model = own_model(saved, graph, device, notify)
     plan = EvaluationPlan.of(graph, task, ids, own_bytes)

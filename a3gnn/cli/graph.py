@@ -163,9 +163,11 @@ def _predicted(described: Graph) -> list[tuple[str, str]]:
     types, links = described.types, described.links
     if links is not None:
         of = [count(links.num_nodes[place], kind) for place, kind in enumerate(dict.fromkeys(links.ends))]
+        kinds = count(len(links.relations), "relation")
         return [
-            ("links", f"{described.num_examples:,} of {count(len(links.relations), 'relation')}"),
+            ("edges" if links.valued else "links", f"{described.num_examples:,} of {kinds}"),
             ("between", " and ".join(of)),
+            *([(described.target, f"{described.num_classes}")] if links.valued else []),
         ]
     kind = [] if types is None else [("predicted", count(types.num_targets, types.target))]
     return [*kind, (described.target, f"{described.num_classes}")]

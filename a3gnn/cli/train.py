@@ -216,13 +216,17 @@ def train(
         from a3gnn.hitgnn.algorithms.built_in import named
 
         options["algorithm"] = named(algorithm)
+    from a3gnn.graphs.split import Split
+
     metric = AUTO if metric is None and promised is None else metric
     replaced = dataclasses.replace(task, **changed) if changed else None
     result = run(path or TrainConfig(), dataset, task=replaced, metric=metric, **options)
     started = launch()
     if started is not None and started.rank:
         return  # rank 0 prints the result
-    _print(result.to_dict(), summary_lines(result, promised, dataset, verbose), as_json)
+    shares = Split.of(options["split"], options["split_seed"])
+    shown = dataset if shares is None or dataset is None else shares.spec(dataset)
+    _print(result.to_dict(), summary_lines(result, promised, shown, verbose), as_json)
 
 
 def _take_changes(options: dict[str, Any], task: Task, seed: int | None) -> dict[str, Any]:

@@ -51,10 +51,14 @@ def summary_lines(
         yield from labeled(label, text)
     yield beside("Saved", f"{result.folder}/model.pt, metrics.jsonl, result.json")
     from a3gnn.graphs.split import Split
+    from a3gnn.graphs.target import Target
 
     spec = dataset or (promised.spec if promised is not None else "") or "GRAPH"
-    words = ["predict", str(result.folder), "--dataset", Split.in_spec(spec)[1], "--out", "predictions.npy"]
-    words += ["--edges", "pairs.npy"] if "node offsets" in (result.heuristics or {}) else []
+    without = Split.in_spec(spec)[1]
+    target = Target.in_spec(without)[0]
+    shown = spec if target.is_relation else without  # the split decides which links message passing shows
+    words = ["predict", str(result.folder), "--dataset", shown, "--out", "predictions.npy"]
+    words += ["--edges", "pairs.npy"] if target.value else []
     yield beside("Next", f"{program()} {shlex.join(words)}")
 
 

@@ -117,13 +117,14 @@ def aggregate_rows(
     whole, some = _folder(graph, aggregator), _folder(graph, aggregator, ids)
     if whole.is_dir():
         return AggregateRows(compute, read_table(graph, whole))
+    if some.is_dir():
+        return AggregateRows(compute, read_table(graph, some, len(ids)), ids)
     try:
         if _table_bytes(graph, aggregator, graph.num_nodes) <= _WHOLE_BYTES or 2 * len(ids) > graph.num_nodes:
             if keeps and _has_room(graph, aggregator, graph.num_nodes):
                 return AggregateRows(compute, aggregate_table(graph, aggregator, around))
-        elif some.is_dir() or (keeps and _has_room(graph, aggregator, len(ids))):
-            if not some.is_dir():
-                _make(graph, aggregator, around, ids)
+        elif keeps and _has_room(graph, aggregator, len(ids)):
+            _make(graph, aggregator, around, ids)
             return AggregateRows(compute, read_table(graph, some, len(ids)), ids)
     except GraphError as error:
         if not isinstance(error.__cause__, OSError):

@@ -82,6 +82,11 @@ class Scratch:
         except OSError as error:
             raise self._full(size, "all layers' outputs", error) from error
 
+    def beside(self, folder: Path, size: int) -> int:
+        """Returns `size` if files in `folder` take the same disk, else 0."""
+        same = self.folder.is_dir() and folder.stat().st_dev == self.folder.stat().st_dev
+        return size if same else 0
+
     def _full(self, size: int, what: str, error: OSError) -> A3GNNError:
         return A3GNNError(
             f"evaluation needs {format_size(size)} of disk space in {self.folder} for {what}: "
@@ -177,8 +182,8 @@ class Inference:
             outputs = self._of_hidden(i, model, outputs)
         yield from outputs
 
-    def check_room(self, model: Model) -> None:
-        """Checks that the disk has room for the files of `logits`, without a table.
+    def check_room(self, model: Model, more: int) -> None:
+        """Checks that the disk has room for the files of `logits`, without a table, and for `more` bytes beside them.
 
         Raises:
             A3GNNError: It has less.
@@ -196,7 +201,8 @@ class Inference:
                 width = layer.sources(torch.zeros(1, layer.in_channels, device=self._device), mapped).shape[1]
                 needed += size(len(self._needed[i - 1] if i else self._inputs), width)
                 needed += size(len(outputs), layer.in_channels) if i and mapped else 0
-        self._scratch.need(needed)
+        if needed:
+            self._scratch.need(needed + more)
 
     def cost(self, model: Model) -> float:
         """Returns the cost of `logits` in bytes moved, from the graph and the model's shape (`LayerShapes`).

@@ -25,11 +25,11 @@ from a3gnn.option_names import option
 from a3gnn.seeding import derive
 from a3gnn.task import Task
 
+#: Links that are judged.
 Part = Literal["validation", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
 #: Most memory of a block of scores, and its share of the memory of a pass. Guesses.
 _BLOCK_BYTES, _BLOCK_SHARE = 64 << 20, 8
-#: Links that are judged.
 #: The metrics of links.
 LINK_METRICS: tuple[str, ...] = (*RANK_METRICS, *RANKING)
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import pairwise
+from functools import partial
 from time import perf_counter
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from a3gnn.storage.blocks import BLOCK_BYTES, GAP_BYTES, READERS, BlockReader
 #: Bytes per word of 32 nodes: its bits, and the number of set bits before it.
 _WORD_BYTES = 8
 #: Words whose rows are read before the next are looked at, so that ids of few rows are in memory. Guess.
-_WORDS_AT_ONCE = 1 << 15
+_WORDS_AT_ONCE = 1 << 13
 
 
 class Half:
@@ -64,8 +64,8 @@ class Half:
         self._needed += len(ids)
         self._sample_bytes += sample_bytes
 
-    def load(self, read: Callable[[NDArray[np.int32], NDArray[Any]], None], notify: Callable[[float], bool]) -> None:
-        """Reads the rows of all added nodes, as many as fit.
+    def load(self, read: Callable[[NDArray[np.int32], NDArray[Any]], None], notify: Callable[[float], bool]) -> bool:
+        """Reads the rows of all added nodes, as many as fit; returns whether it was not stopped before the last.
 
         Args:
             read: Reads rows of one block to memory; called by several threads.
@@ -77,12 +77,12 @@ class Half:
             for low in range(0, len(self._bits), _WORDS_AT_ONCE):
                 ids = kernels.members(self._bits, low, min(low + _WORDS_AT_ONCE, len(self._bits)))
                 ids = ids[: len(self.rows) - done]
-                blocks = pairwise(kernels.block_bounds(ids, row_bytes, GAP_BYTES, BLOCK_BYTES).tolist())
-                parts = [(ids[begin:end], self.rows[done + begin : done + end]) for begin, end in blocks if begin < end]
-                list(executor.map(read, *zip(*parts, strict=True)) if parts else ())
+                bounds, rows = kernels.block_bounds(ids, row_bytes, GAP_BYTES, BLOCK_BYTES), self.rows[done:]
+                list(executor.map(partial(_read_some, read, ids, rows, bounds), range(READERS)))
                 done += len(ids)
                 if notify(done / max(self._distinct, 1)):
-                    return
+                    return False
+        return True
 
     def redirect(self, ids: NDArray[np.int32], table: RowTable) -> int:
         """Overwrites the addresses in `table`, the rows of `ids`, that are held; returns their number."""
@@ -93,6 +93,19 @@ class Half:
     def read_share(self) -> float:
         """Rows that were read from the disk, per row that mini-batches need."""
         return min(self._distinct, len(self.rows)) / max(self._needed, 1)
+
+
+def _read_some(
+    read: Callable[[NDArray[np.int32], NDArray[Any]], None],
+    ids: NDArray[np.int32],
+    rows: NDArray[Any],
+    bounds: NDArray[np.int64],
+    first: int,
+) -> None:
+    """Reads every `READERS`-th block from the block `first` on; a task per block would take more memory than rows."""
+    for block in range(first, len(bounds) - 1, READERS):
+        part = slice(bounds[block], bounds[block + 1])
+        read(ids[part], rows[part])
 
 
 class AheadCache:
@@ -127,7 +140,7 @@ class AheadCache:
 
     @staticmethod
     def _room(base: DenseRows, num_nodes: int, cache_bytes: int) -> int:
-        fixed = BlockReader.scratch_bytes(base.row_bytes) + 4 * 32 * _WORDS_AT_ONCE
+        fixed = BlockReader.scratch_bytes(base.row_bytes) + 12 * 32 * _WORDS_AT_ONCE
         return (cache_bytes - fixed) // 2 - _WORD_BYTES * -(-num_nodes // 32)
 
     @property
@@ -148,9 +161,9 @@ class AheadCache:
         def read(ids: NDArray[np.int32], out: NDArray[Any]) -> None:
             self._counter.add_read(self._file.read(ids, out))
 
-        half.load(read, notify)
-        with self._condition:
-            self._ready.append(half)
+        if half.load(read, notify):  # else some of its rows were never read
+            with self._condition:
+                self._ready.append(half)
 
     @contextmanager
     def serving(self, ids: NDArray[np.int32], table: RowTable) -> Iterator[int]:

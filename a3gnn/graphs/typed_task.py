@@ -189,7 +189,8 @@ def _link_graph(
     schema = Schema.of(numbers, list(lists))
     edges = Edges.of_relations(schema, [lists[one] for one in schema.relations])
     indptr, indices = edges.distinct()
-    links = Links.of(schema, target.kind, task.pairs, task.kinds, _mirrors(schema, target, lists))
+    every = _edge_lists(data, numbers, mirrored)[0]  # mirrors are those that hid validation and test
+    links = Links.of(schema, target.kind, task.pairs, task.kinds, _mirrors(schema, target, every))
     columns, placed = _placed(schema, lists, _edge_values(task.shown, lists), indptr, indices)
     types = Types(schema, indptr, features, target.kind, links, columns)
     train_ids, val_ids, test_ids = (np.flatnonzero(task.part == code).astype(np.int32) for code in range(3))
@@ -221,7 +222,7 @@ def _mirrors(schema: Schema, target: Target, lists: dict[Relation, EdgeList]) ->
         (schema.relations.index(Relation(*other)), kind)
         for kind, one in enumerate(predicted)
         for other in mirrors_of(one, index)
-        if Relation(*other) not in predicted
+        if Relation(*other) not in predicted and Relation(*other) in schema.relations
     ]
 
 

@@ -73,6 +73,7 @@ class LinkModel(nn.Module):
         num_relations = sum(is_predicted(one, types.target) for one in types.metadata[1])
         self.decoder = MLP(width, 1, outputs) if outputs else make_decoder(task.decoder, width, num_relations)
         self.updates_rows = not task.weight_decay
+        self.takes_sparse = getattr(encoder, "takes_sparse", False)
 
     def forward(
         self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor], **values: dict[Any, Tensor]

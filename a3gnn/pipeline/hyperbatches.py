@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from itertools import chain
 from time import perf_counter
 
 from a3gnn.config import TrainConfig
@@ -54,6 +53,7 @@ class Hyperbatches:
         self._stops = False
         self._place = 0
         self._sampled: Iterator[tuple[PlannedBatch, SampledBatch]] = iter(())
+        self._returned: list[tuple[PlannedBatch, SampledBatch]] = []
         self.done = 0
 
     def batches(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[PlannedBatch, None, None]:
@@ -98,7 +98,7 @@ class Hyperbatches:
                     while following is None:
                         if self.done >= start:
                             following = begin()
-                        elif (pair := next(self._sampled, None)) is None:
+                        elif (pair := self._next()) is None:
                             return
                         else:
                             given += 1
@@ -111,11 +111,11 @@ class Hyperbatches:
         """Samples the next hyperbatch and reads its rows to `half`; returns its mini-batches, none at the end."""
         cache.empty(half)
         taken, begin = list[PlannedBatch](), perf_counter()
-        rest = self._sampled
-        for one, sampled in rest:
+        while (pair := self._next()) is not None:
+            one, sampled = pair
             ids, nbytes = sampled.subgraph.n_id, sampled.subgraph.nbytes
             if self._stops or (taken and (len(taken) >= self._most or not half.fits(ids, nbytes))):
-                self._sampled = chain([(one, sampled)], rest)
+                self._returned.append(pair)
                 break
             half.add(ids, nbytes)
             taken.append(self._kept(one, sampled))
@@ -126,6 +126,9 @@ class Hyperbatches:
             cache.load(half, lambda part: self._notified(share + (1 - share) * part))
             self._sampling_share = (read - begin) / max(perf_counter() - begin, 1e-9)
         return taken
+
+    def _next(self) -> tuple[PlannedBatch, SampledBatch] | None:
+        return self._returned.pop() if self._returned else next(self._sampled, None)
 
     def _notified(self, progress: float) -> bool:
         self._progress = progress

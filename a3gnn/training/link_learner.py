@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from a3gnn.evaluation.link_evaluator import EdgeEvaluator, LinkEvaluator
+from a3gnn.models.decoders import taken
 from a3gnn.models.links import LinkModel
 from a3gnn.models.loss import Loss, loss_of
 from a3gnn.models.own.inputs import Inputs
@@ -75,5 +76,5 @@ class EdgeLearner(LinkLearner):
         assert batch.examples is not None
         heads, tails = self._rows(outputs, batch)
         examples = batch.examples.to(self._device)
-        found = self._module.outputs(heads[examples.heads], tails[examples.tails])
+        found = self._module.outputs(taken(heads, examples.heads), taken(tails, examples.tails))
         return self._value_loss(found, batch.y.to(self._device))

@@ -281,7 +281,7 @@ def test_scratch_takes_what_was_asked_for(small_graph, tmp_path) -> None:
 
         scratch.matrix = noted
         inference = Inference(graph, graph.test_ids[:50], 3, scratch=scratch)
-        inference.check_room(net)
+        inference.check_room(net, 0)
         list(inference.logits(net))
         assert asked == [sum(taken)]
 

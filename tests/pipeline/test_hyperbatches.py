@@ -10,7 +10,11 @@ import pytest
 
 from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.errors import ConfigError, UsageError
+from a3gnn.features import ahead
+from a3gnn.features.ahead import AheadCache
+from a3gnn.features.host_store import DenseHostStore
 from a3gnn.features.opening import open_features
+from a3gnn.features.stored_rows import DenseRows
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, check_with_types
 from a3gnn.storage import blocks
@@ -79,6 +83,23 @@ def test_an_epoch_may_be_left_and_another_may_run_beside_it(graph: Graph, expect
         assert contents(pipeline) == expected  # reads through the map
         left.close()
         assert contents(pipeline) == expected
+
+
+def test_rows_of_a_half_whose_reading_was_stopped_are_not_served(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "_WORDS_AT_ONCE", 4)
+    base = DenseRows.of(graph.features)
+    cache = AheadCache.that_fits(base, graph.num_nodes, 64 << 20)
+    assert cache is not None
+    ids = np.arange(4096, dtype=np.int32)
+    for stopped in (True, False):
+        half = cache.halves[1]
+        cache.empty(half)
+        half.add(ids, 0)
+        half.add(ids, 0)  # each row is a miss once
+        cache.load(half, lambda share, stopped=stopped: stopped)
+        found = DenseHostStore(base, graph.num_nodes, 64, cache=cache).read(ids)
+        assert np.array_equal(found.x.numpy(), graph.features.array[ids])
+        assert found.hits == (0 if stopped else len(ids) // 2)
 
 
 def test_rows_are_read_once_per_hyperbatch(graph: Graph) -> None:

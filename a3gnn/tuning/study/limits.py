@@ -125,9 +125,9 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
     broken, again = _judged(history, refused)
     failures = history.failures()
     head = f"no configuration keeps every limit: {len(broken) + len(again)} measured, {len(failures)} failed"
-    if not broken and not again and any(failed_in_time_alone(failure, history) for failure in failures):
-        kept = sum(failed_in_time_alone(failure, history) for failure in failures)
-        head = f"no trial ended in time, although {kept} of {len(failures)} kept the limits on memory meanwhile"
+    kept = sum(failed_in_time_alone(failure, history) for failure in failures)
+    if kept and not broken and not again:
+        head += f", {kept} of them only because their time ended: they kept the limits on memory"
     if again:
         head += f", {len(again)} measured did not keep the limits when measured again"
     if again and not broken:

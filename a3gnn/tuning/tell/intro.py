@@ -47,7 +47,7 @@ def place(setting: Setting, *, with_model: bool = True) -> Iterator[str]:
     edges = count(graph.num_edges, "edge") + (f" of {count(graph.relations, 'relation')}" if graph.relations else "")
     yield _line("graph", f"{graph.name}, {count(graph.num_nodes, 'node')}, {edges}")
     most = "up to " if graph.relations and graph.num_features else ""
-    seeds = count(graph.num_train, f"train {'link' if graph.target == 'links' else 'node'}")
+    seeds = count(graph.num_train, f"train {'link' if graph.target == 'links' else 'edge' if graph.ends else 'node'}")
     yield _line("", f"{most}{count(graph.num_features, 'feature')}, {seeds}")
     if with_model:
         yield _line("model", task.describe())

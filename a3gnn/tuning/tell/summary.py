@@ -328,13 +328,14 @@ def _judged(tuned: TunedConfig) -> tuple[str, float | None]:
         found = end[name] if end and end[name] is not None else getattr(tuned.measured, name, None)
         if found is not None:
             return part, found
-    return "validation", None
+    curve = None if tuned.measured is None else tuned.measured.curve
+    return "validation", max(curve.val_accuracy, default=None) if curve else None
 
 
 def _as_good(tuned: TunedConfig, metric: Metric) -> Iterator[str]:
     """Yields that a score without a model is at least as good as the choice, and how to use it."""
     part, own = _judged(tuned)
-    good = {name: found[part] for name, found in (tuned.heuristics or {}).items() if own is None or found[part] >= own}
+    good = {name: found[part] for name, found in (tuned.heuristics or {}).items() if own and found[part] >= own}
     if good:
         name = max(good, key=good.__getitem__)
         word = option("heuristic", name.replace(" ", "-"))

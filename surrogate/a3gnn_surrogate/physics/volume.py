@@ -274,7 +274,8 @@ def dynamic_hit_rate(
     """
     result, ahead = static.copy(), columns["cache_policy"] == AHEAD
     halves = np.where(columns["feature_tier"] == "disk", rows / 2, 0.0)
-    result[ahead] = _ahead_hit_rate(batch_nodes[ahead], nodes[ahead], halves[ahead])
+    most = np.maximum(columns["num_workers"] + 2, np.ceil(graph.num_train / columns["batch_size"] / 4))
+    result[ahead] = _ahead_hit_rate(batch_nodes[ahead], nodes[ahead], halves[ahead], most[ahead])
     at = np.flatnonzero(np.isin(columns["cache_policy"], DYNAMIC_POLICIES) & (rows > 0))
     if not len(at):
         return result
@@ -310,14 +311,14 @@ def _che_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array, *, lru: boo
     return np.asarray((batch_nodes * cached).sum(axis=1) / np.maximum(batch_nodes.sum(axis=1), 1e-9))
 
 
-def _ahead_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array) -> Array:
+def _ahead_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array, most: Array) -> Array:
     """Returns the share of rows that a hyperbatch reads again in memory, shape (n_configs,).
 
     `capacity` rows hold the distinct rows of N mini-batches, sum of nodes (1 - (1 - q) ** N): N is LRU's characteristic
-    time. Each is read from the disk once, so all other reads are hits.
+    time, and at most `most`, a quarter of an epoch. Each is read from the disk once, so all other reads are hits.
     """
     needed = np.clip(batch_nodes / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
-    batches = np.maximum(_characteristic_time(needed, nodes, capacity, lru=True), 1.0)
+    batches = np.clip(_characteristic_time(needed, nodes, capacity, lru=True), 1.0, np.maximum(most, 1.0))
     distinct = (nodes * _cached_probability(needed, batches, lru=True)).sum(axis=1)
     return np.asarray(1 - distinct / np.maximum(batches * batch_nodes.sum(axis=1), 1e-9))
 
