@@ -87,6 +87,15 @@ def with_hidden(data: HeteroData, parts: Mapping[tuple[str, str, str], _Ids]) ->
     return made
 
 
+def mirrors_of(data: HeteroData, relation: tuple[str, str, str]) -> list[Relation]:
+    """Returns the relations that mirror `relation`, as `link_split` finds them."""
+    edges = _edges("data", data, None)
+    index = {one.relation: one.ids for one in edges}
+    size = _size(index.values())
+    pairs = np.unique(_keys(index[relation], size, _flips(relation, relation)))
+    return list(_mirrors(relation, edges, pairs, size, _named(None, relation, index)))
+
+
 class _Edges(NamedTuple):
     """Edges that a part shows, in its message passing or as pairs of training; without times, `times` is None."""
 

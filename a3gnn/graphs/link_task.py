@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError, UsageError, nearest
+from a3gnn.graphs.event_task import event_links
 from a3gnn.graphs.link_split import check_link_split, link_split, with_hidden
 from a3gnn.graphs.links import is_predicted
 from a3gnn.graphs.pyg import array_of
@@ -26,23 +27,39 @@ _SHARES = (0.7, 0.1, 0.2)
 _NAMES = ("train", "val", "test")
 
 
-def link_pairs(
-    data: HeteroData, numbers: dict[str, int], target: Target, split: Split | None
-) -> tuple[HeteroData, NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], tuple[str, ...]]:
+class LinkPairs(NamedTuple):
+    """The links to be predicted, and the graph that shows none of them.
+
+    Attributes:
+        data: The graph for message passing; with `times`, all of it.
+        pairs: Sources and targets within their types, int32, shape (2, n).
+        kinds: The relation of each, int32, shape (n,).
+        part: The part of each, int64: 0 for train, 1 for validation, 2 for test.
+        notes: Notes for users.
+        times: The time of each, ascending: each sees earlier edges alone. None without times.
+    """
+
+    data: HeteroData
+    pairs: NDArray[np.int32]
+    kinds: NDArray[np.int32]
+    part: NDArray[np.int64]
+    notes: tuple[str, ...]
+    times: NDArray[Any] | None = None
+
+
+def link_pairs(data: HeteroData, numbers: dict[str, int], target: Target, split: Split | None) -> LinkPairs:
     """Returns the graph without the links to be predicted, and these links.
 
     A relation's own split is its `edge_split`: 0 for train, 1 for validation, 2 for test. Validation and test pairs are
-    hidden in their relation, and in relations that mirror it (`link_split`).
+    hidden in their relation, and in relations that mirror it (`link_split`). With times in the order of the parts, they
+    are not hidden, because each link sees earlier edges alone.
 
     Args:
         data: The graph.
         numbers: Nodes of each type.
         target: The relations.
-        split: Splits the only relation at random; None takes its own split, or 70/10/20 without one.
-
-    Returns:
-        The graph for message passing; the pairs, int32, shape (2, n); the relation of each, int32; its part, int64;
-        and notes.
+        split: Splits the only relation at random, or all in the order of time if they have times; None takes their own
+            split, or 70/10/20 (in the order of time 70/15/15) without one.
 
     Raises:
         UsageError: The target is no relation of the graph, or can't be split at random.
@@ -55,8 +72,18 @@ def link_pairs(
             raise GraphError(
                 f"links need at least 2 nodes at either end, or there is nothing to rank, got {numbers[kind]} of {kind}"
             )
+    if split is not None and abs(sum(split.shares) - 1) > 1e-9:
+        raise UsageError(f"the shares of a split of links must add up to 1, got {sum(split.shares):g}")
+    given = None
     if split is None and all("edge_split" in data[one] for one in relations):
-        return _by_file(data, relations)
+        given = _parts(data, relations)
+    events, notes = event_links(data, relations, given, split)
+    if events is not None:
+        pairs, kinds = _joined(data, relations)
+        order, part, times = events
+        return LinkPairs(data, pairs[:, order], kinds[order], part, notes, times)
+    if given is not None:
+        return _by_file(data, relations, given, notes)
     return _at_random(data, relations, split)
 
 
@@ -80,10 +107,9 @@ def predicted(data: HeteroData, target: Target) -> list[_Key]:
     return found
 
 
-def _by_file(
-    data: HeteroData, relations: list[_Key]
-) -> tuple[HeteroData, NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], tuple[str, ...]]:
-    parts = {}
+def _parts(data: HeteroData, relations: list[_Key]) -> NDArray[np.int64]:
+    """Returns the part of each link, relation by relation."""
+    parts = []
     for one in relations:
         part = array_of("edge_split", data[one].edge_split.detach().cpu()).astype(np.int64)
         if part.shape != (data[one].edge_index.shape[1],) or not np.isin(part, (0, 1, 2)).all():
@@ -91,34 +117,39 @@ def _by_file(
                 f"edge_split of {','.join(one)} must have 0, 1 or 2 for each edge: train, val or test; got "
                 f"{np.unique(part)[:5].tolist()} of shape {part.shape}"
             )
-        pairs = _pairs(data, one)
-        if "time" not in data[one]:  # edges with times may repeat
-            check_link_split(*(pairs[:, part == code] for code in range(3)), edge_type=one, allow="reversed")
-        parts[one] = part
-    every = np.concatenate(list(parts.values()))
+        parts.append(part)
+    every = np.concatenate(parts)
     for code, name in enumerate(_NAMES):
         if not (every == code).any():
             raise GraphError(f"edge_split must have a {name} edge, {code}, got none; give another split")
-    return with_hidden(data, parts), *_joined(data, relations), every, ()
+    return every
 
 
-def _at_random(
-    data: HeteroData, relations: list[_Key], split: Split | None
-) -> tuple[HeteroData, NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], tuple[str, ...]]:
+def _by_file(
+    data: HeteroData, relations: list[_Key], every: NDArray[np.int64], notes: tuple[str, ...]
+) -> LinkPairs:
+    ends = np.cumsum([data[one].edge_index.shape[1] for one in relations])
+    parts = dict(zip(relations, np.split(every, ends[:-1]), strict=True))
+    for one, part in parts.items():
+        if "time" not in data[one]:  # edges with times may repeat
+            pairs = _pairs(data, one)
+            check_link_split(*(pairs[:, part == code] for code in range(3)), edge_type=one, allow="reversed")
+    return LinkPairs(with_hidden(data, parts), *_joined(data, relations), every, notes)
+
+
+def _at_random(data: HeteroData, relations: list[_Key], split: Split | None) -> LinkPairs:
     if len(relations) > 1:
         raise UsageError(
             f"{option('target')} must name one relation to be split at random, or relations with edge_split, got "
             f"{count(len(relations), 'relation')}"
         )
     chosen = Split(_SHARES) if split is None else split
-    if abs(sum(chosen.shares) - 1) > 1e-9:
-        raise UsageError(f"the shares of a split of links must add up to 1, got {sum(chosen.shares):g}")
     found = link_split(data, float(chosen.shares[1]), float(chosen.shares[2]), edge_type=relations[0], seed=chosen.seed)
     lists = [np.asarray(part.edge_label_index[1], dtype=np.int32) for part in found]
     part = np.repeat(np.arange(3), [one.shape[1] for one in lists])
     pairs = np.concatenate(lists, axis=1)
     notes = (f"links were split {chosen}",)
-    return found.train.data, pairs, np.zeros(len(part), dtype=np.int32), part, notes
+    return LinkPairs(found.train.data, pairs, np.zeros(len(part), dtype=np.int32), part, notes)
 
 
 def _joined(data: HeteroData, relations: list[_Key]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -34,19 +34,29 @@ class Links:
         num_nodes: Nodes of the source and of the target type.
         pairs: Sources and targets as ids within their types, int32, shape (2, num_pairs).
         kinds: The relation of each pair as a place in `relations`, int32, shape (num_pairs,).
+        ranks: The rank of each pair's time among those of the edges (`EdgeTimes`), int32, ascending: a pair sees edges
+            of lower ranks alone. None without times.
     """
 
     relations: tuple[Relation, ...]
     num_nodes: tuple[int, int]
     pairs: NDArray[np.int32]
     kinds: NDArray[np.int32]
+    ranks: NDArray[np.int32] | None = None
 
     @classmethod
-    def of(cls, schema: Schema, target: str, pairs: NDArray[np.int32], kinds: NDArray[np.int32]) -> Self:
-        """Returns the pairs of the relations of `target` in `schema`; `pairs` and `kinds` are those of the class."""
+    def of(
+        cls,
+        schema: Schema,
+        target: str,
+        pairs: NDArray[np.int32],
+        kinds: NDArray[np.int32],
+        ranks: NDArray[np.int32] | None = None,
+    ) -> Self:
+        """Returns the pairs of the relations of `target` in `schema`; the others are attributes of the class."""
         relations = tuple(one for one in schema.relations if is_predicted(one, target))
         source, target_type = relations[0].source, relations[0].target
-        return cls(relations, (schema.counts[source], schema.counts[target_type]), pairs, kinds)
+        return cls(relations, (schema.counts[source], schema.counts[target_type]), pairs, kinds, ranks)
 
     @property
     def ends(self) -> tuple[str, str]:

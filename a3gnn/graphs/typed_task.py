@@ -13,6 +13,7 @@ from a3gnn.errors import GraphError, TypedSetError, UsageError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabeled, canonical, edge_notes, judged_labels, naming_graph
 from a3gnn.graphs.edges import EdgeList, Edges
+from a3gnn.graphs.event_task import edge_times
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, target_of
 from a3gnn.graphs.link_task import link_pairs
@@ -97,7 +98,7 @@ def typed_task(
         UsageError: The target is no type of the graph, or is needed.
     """
     with naming_graph(name):
-        if not is_hetero(data):
+        if not is_hetero(data) and not target.is_relation:
             raise GraphError(f"its edges are events with times; {REMEDIES['torch_geometric.TemporalData']}")
         check_typed(data)
         found, numbers = counted(data)
@@ -171,13 +172,17 @@ def _link_graph(
     source: str | None,
 ) -> GraphArrays:
     """Returns the graph of `data` whose links are predicted; the arguments are those of `typed_task`."""
-    shown, pairs, kinds, part, of_links = link_pairs(data, numbers, target, split)
-    lists, of_lists = _edge_lists(shown, numbers, mirrored)
+    shown, pairs, kinds, part, of_links, times = link_pairs(data, numbers, target, split)
+    lists, of_lists = _edge_lists(shown, numbers, mirrored, timed=times is not None)
     features, of_features = _features(shown, numbers)
     schema = Schema.of(numbers, list(lists))
     edges = Edges.of_relations(schema, [lists[one] for one in schema.relations])
-    indptr, indices = edges.distinct()
-    types = Types(schema, indptr, features, target.kind, Links.of(schema, target.kind, pairs, kinds))
+    if times is None or edges.times is None:
+        (indptr, indices), ranks = edges.distinct(), None
+    else:
+        indptr, indices, ranks = edges.indptr, edges.indices, edges.times.rank_at(times)
+    links = Links.of(schema, target.kind, pairs, kinds, ranks)
+    types = Types(schema, indptr, features, target.kind, links, edges.times)
     train_ids, val_ids, test_ids = (np.flatnonzero(part == code).astype(np.int32) for code in range(3))
     return GraphArrays(
         name=name,
@@ -243,20 +248,21 @@ def _predicted(data: HeteroData, target: Target, labeled: bool) -> str:
 
 
 def _edge_lists(
-    data: HeteroData, numbers: dict[str, int], mirrored: bool
+    data: HeteroData, numbers: dict[str, int], mirrored: bool, *, timed: bool = False
 ) -> tuple[dict[Relation, EdgeList], tuple[str, ...]]:
-    """Returns the edges of each relation, with their reverses if `mirrored`, and notes."""
+    """Returns the edges of each relation, with their reverses if `mirrored` and their times if `timed`, and notes."""
     lists: dict[Relation, EdgeList] = {}
     names = {tuple(key) for key in data.edge_types}
     added = []
     for key in data.edge_types:
         source, name, target = key
         sources, targets = array_of("edge_index", data[key].edge_index.detach().cpu()).astype(np.int64)
-        lists[Relation(*key)] = EdgeList(sources, targets)
+        times = edge_times(data[key], ",".join(key)) if timed else None
+        lists[Relation(*key)] = EdgeList(sources, targets, times=times)
         known = {(target, f"rev_{name}", source), (target, name.removeprefix("rev_"), source)} - {tuple(key)}
         loops = source == target and _is_symmetric(sources, targets, numbers[source])
         if mirrored and len(sources) and not (known & names) and not loops:
-            lists[Relation(target, f"rev_{name}", source)] = EdgeList(targets, sources)
+            lists[Relation(target, f"rev_{name}", source)] = EdgeList(targets, sources, times=times)
             added.append(name)
     if not added:
         return lists, ()

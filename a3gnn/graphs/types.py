@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.graphs.edges import EdgeTimes
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures, features_from
 from a3gnn.graphs.links import Links
 from a3gnn.graphs.schema import Relation, Schema
@@ -23,12 +24,16 @@ class GraphTypes(NamedTuple):
             embedding of so many rows.
         metadata: PyG's: the node types, and the relations as (source type, name, target type).
         target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`.
+        has_times: Whether links see earlier edges alone. `forward` may then take `edge_age_dict`, too: the time from
+            each edge to the link, float64, shape (num_edges,) of each relation with times, in the order of its
+            edge_index.
     """
 
     in_channels: dict[str, int]
     num_nodes: dict[str, int]
     metadata: tuple[list[str], list[tuple[str, str, str]]]
     target: str
+    has_times: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
@@ -72,6 +77,8 @@ class Types:
         features: The features of each type; None for a type without any.
         target: The type whose nodes are predicted, or the relation whose links are, such as `user,rates,item`.
         links: The links that are predicted; None if nodes are.
+        times: When each of the graph's edges can be seen, if links see earlier edges alone. Edges of a row are in the
+            order of time then, and may repeat.
     """
 
     schema: Schema
@@ -79,6 +86,7 @@ class Types:
     features: tuple[DenseFeatures | SparseFeatures | None, ...]
     target: str
     links: Links | None = None
+    times: EdgeTimes | None = None
 
     @property
     def for_model(self) -> GraphTypes:
@@ -86,7 +94,8 @@ class Types:
         named = zip(self.schema.types, self.features, strict=True)
         columns = {kind: one.shape[1] for kind, one in named if one is not None}
         relations = [(one.source, one.name, one.target) for one in self.schema.relations]
-        return GraphTypes(columns, self.schema.counts, (list(self.schema.types), relations), self.target)
+        metadata = list(self.schema.types), relations
+        return GraphTypes(columns, self.schema.counts, metadata, self.target, self.times is not None)
 
     @property
     def first(self) -> int:
@@ -122,6 +131,9 @@ class Types:
             for name, array in one.arrays().items()
         }
         links = {} if self.links is None else {"pairs": self.links.pairs, "pair_kinds": self.links.kinds}
+        if self.times is not None and self.links is not None and self.links.ranks is not None:
+            links["pair_ranks"] = self.links.ranks
+            links |= {f"time_{name}": array for name, array in self.times._asdict().items()}
         return {"rows": self.rows, **links, **named}
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +158,10 @@ class Types:
                 name.removesuffix(end): one for name, one in arrays.items() if name[:1] == "x" and name.endswith(end)
             }
             features.append(features_from(own) if own else None)
-        links = None
+        links, times = None, None
         if "pairs" in arrays:
-            links = Links.of(schema, fields["target"], arrays["pairs"], arrays["pair_kinds"])
-        return cls(schema, arrays["rows"], tuple(features), fields["target"], links)
+            ranks = arrays.get("pair_ranks")
+            links = Links.of(schema, fields["target"], arrays["pairs"], arrays["pair_kinds"], ranks)
+        if "time_ranks" in arrays:
+            times = EdgeTimes(*(arrays[f"time_{name}"] for name in EdgeTimes._fields))
+        return cls(schema, arrays["rows"], tuple(features), fields["target"], links, times)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,14 +73,21 @@ class LinkModel(nn.Module):
         num_relations = sum(is_predicted(one, types.target) for one in types.metadata[1])
         self.decoder = make_decoder(task.decoder, width, num_relations)
         self.updates_rows = not task.weight_decay
+        self._takes_ages = "edge_age_dict" in inspect.signature(encoder.forward).parameters
 
-    def forward(self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor]) -> dict[str, Tensor]:
-        """Returns the encoder's rows of both ends, by type.
+    def forward(
+        self,
+        x_dict: dict[str, Tensor],
+        edge_index_dict: dict[Any, Tensor],
+        edge_age_dict: dict[Any, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """Returns the encoder's rows of both ends, by type; it gets the ages of edges if it takes them.
 
         Raises:
             ModelError: It returns something else.
         """
-        found = self.encoder(x_dict, edge_index_dict)
+        ages = {"edge_age_dict": edge_age_dict} if self._takes_ages and edge_age_dict is not None else {}
+        found = self.encoder(x_dict, edge_index_dict, **ages)
         if not isinstance(found, Mapping) or any(kind not in found for kind in self.ends):
             got = f"a dict of {', '.join(found)}" if isinstance(found, Mapping) else type(found).__name__
             raise ModelError(f"forward must return a dict with the rows of {' and '.join(self.ends)}, got {got}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import HeteroConv, SAGEConv
@@ -11,6 +12,10 @@ from torch_geometric.nn.module_dict import ModuleDict
 
 from a3gnn.graphs.types import GraphTypes
 
+#: Waves of an age. Guess.
+_WAVES = 16
+#: The least age, in the units of times: "now" may be the time of the last event.
+_LEAST_AGE = 1e-6
 
 def rsage(
     types: GraphTypes, out_channels: int, *, hidden_channels: int = 64, dropout: float = 0.5, layers: int = 2
@@ -31,7 +36,7 @@ class RelationalSAGE(nn.Module):
     """Layers that sum a `SAGEConv` of each relation (as R-GCN sums a weight of each; Schlichtkrull et al., 2018).
 
     The rows of each type are first brought to one width: features by a linear map, nodes without features by an
-    embedding. Between layers are ReLU and dropout.
+    embedding. Between layers are ReLU and dropout. Where edges have ages, each layer sums their `AgeWaves`, too.
     """
 
     def __init__(self, types: GraphTypes, out_channels: int, hidden_channels: int, dropout: float, layers: int) -> None:
@@ -45,7 +50,7 @@ class RelationalSAGE(nn.Module):
         for embedding in self.embeddings.values():
             nn.init.xavier_uniform_(embedding.weight)
         kinds: set[str] = {*types.predicted}
-        self.convs = nn.ModuleList()
+        self.convs, self.ages = nn.ModuleList(), nn.ModuleList()
         for layer in reversed(range(layers)):  # the last layer computes the target type alone
             width = out_channels if layer == layers - 1 else hidden_channels
             relations = [one for one in types.metadata[1] if one[2] in kinds]
@@ -54,9 +59,14 @@ class RelationalSAGE(nn.Module):
                 warnings.simplefilter("ignore", UserWarning)  # on types without an output, which no later layer reads
                 self.convs.insert(0, HeteroConv(convs))
             kinds |= {one[0] for one in relations}
+            if types.has_times:
+                self.ages.insert(0, AgeWaves(relations, width))
 
     def forward(
-        self, x_dict: dict[str, Tensor], edge_index_dict: dict[tuple[str, str, str], Tensor]
+        self,
+        x_dict: dict[str, Tensor],
+        edge_index_dict: dict[tuple[str, str, str], Tensor],
+        edge_age_dict: dict[tuple[str, str, str], Tensor] | None = None,
     ) -> Tensor | dict[str, Tensor]:
         """Returns the outputs of the nodes of the target type, shape (num_nodes, out_channels); of links, by type."""
         x = {
@@ -67,4 +77,40 @@ class RelationalSAGE(nn.Module):
             if place:
                 x = {kind: functional.dropout(rows.relu(), self.dropout, self.training) for kind, rows in x.items()}
             x = {**x, **conv(x, edge_index_dict)}  # a type that no relation ends in keeps its rows
+            if edge_age_dict:
+                x = self.ages[place](x, edge_index_dict, edge_age_dict)
         return {kind: x[kind] for kind in self.predicted} if self.has_links else x[self.predicted[0]]
+
+
+class AgeWaves(nn.Module):
+    """Adds to a target's row a linear map of the mean, over its edges in each relation, of waves of their ages.
+
+    Waves are cosines with learned frequencies, as in TGAT (Xu et al., 2020, section 3.2), of the normalized logarithm
+    of the age, which has no unit.
+    """
+
+    def __init__(self, relations: list[tuple[str, str, str]], width: int) -> None:
+        super().__init__()
+        self.scale = nn.BatchNorm1d(1, affine=False)
+        self.waves = nn.Linear(1, _WAVES)
+        self.outputs = ModuleDict({one: nn.Linear(_WAVES, width, bias=False) for one in relations})
+
+    def forward(
+        self,
+        x_dict: dict[str, Tensor],
+        edge_index_dict: dict[tuple[str, str, str], Tensor],
+        edge_age_dict: dict[tuple[str, str, str], Tensor],
+    ) -> dict[str, Tensor]:
+        """Returns `x_dict` with these sums; relations without ages add nothing."""
+        known = {one: ages for one, ages in edge_age_dict.items() if one in self.outputs and len(ages)}
+        if not known:
+            return x_dict
+        logarithms = torch.cat(list(known.values())).clamp(min=_LEAST_AGE).log()
+        waves = self.waves(self.scale(logarithms[:, None])).cos()
+        found = dict(x_dict)
+        for one, of_edges in zip(known, waves.split([len(ages) for ages in known.values()]), strict=True):
+            targets, rows = edge_index_dict[one][1], len(x_dict[one[2]])
+            sums = of_edges.new_zeros(rows, _WAVES).index_add(0, targets, of_edges)
+            counts = torch.bincount(targets, minlength=rows).clamp(min=1)
+            found[one[2]] = found[one[2]] + self.outputs[one](sums / counts[:, None])
+        return found

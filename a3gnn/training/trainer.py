@@ -38,6 +38,7 @@ from a3gnn.ranks.peers import Member
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import NegativeDraws, Task
 from a3gnn.training.built_in import BuiltIn
+from a3gnn.training.event_learner import EventLearner
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
 from a3gnn.training.link_learner import LinkLearner
 from a3gnn.training.own_learner import Own
@@ -129,9 +130,13 @@ class Trainer:
         joined = None
         if member is not None:
             joined = JoinedStep(learner.model, member.peers, self.memory, options.should_stop)
+        times = graph.types is not None and graph.types.times is not None  # links come in their order
         self._pipeline = self._open_pipeline(
             PipelineOptions(
-                edges=None if graph.types is None else graph.edges,
+                edges=None if graph.types is None else graph.placed_edges if times else graph.edges,
+                disjoint=times,
+                last=times,
+                shuffle=not times,
                 features=None if graph.types is None else graph.types.features,
                 pairs=self._pairs(),
                 seed=task.seed,
@@ -294,7 +299,8 @@ class Trainer:
         given, on_chunk = (self.graph, self.config, self.task), self._options.on_chunk
         if self.task.is_own:
             evaluation_bytes = self._options.evaluation_bytes
-            kind = Own if self.graph.links is None else LinkLearner
+            timed = self.graph.types is not None and self.graph.types.times is not None
+            kind = Own if self.graph.links is None else EventLearner if timed else LinkLearner
             return kind(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
         ranks, scratch = None if self._member is None else self._member.ranks, self._scratch
         return BuiltIn(*given, device=self._device, scratch=scratch, on_chunk=on_chunk, ranks=ranks)

@@ -102,7 +102,7 @@ def of_subgraph(
 ) -> Inputs:
     """Returns the inputs for a sampled neighborhood in the whole graph, on `device`, with `values` of its edges."""
     if graph.types is not None:
-        return _of_types(graph.types, by_type(subgraph, graph.types.schema), device)
+        return of_view(graph.types, by_type(subgraph, graph.types.schema), device)
     x = _rows_of(graph.features, subgraph.n_id, device)
     indptr, indices = (torch.from_numpy(part).to(device) for part in (subgraph.indptr, subgraph.indices))
     found = {name: torch.from_numpy(graph.edge_values[name][subgraph.e_id]).to(device) for name in values}
@@ -116,7 +116,7 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, valu
         every = Subgraph(
             np.arange(nodes, dtype=np.int32), graph.types.rows.astype(np.int32), graph.indices, (nodes,) * 2
         )
-        return _of_types(graph.types, by_type(every, graph.types.schema), device)
+        return of_view(graph.types, by_type(every, graph.types.schema), device)
     rows = FeatureRows(graph.features).read(np.arange(nodes, dtype=np.int32), device)
     x = rows.to_dense() if rows.is_sparse_csr else rows.clone()  # the graph's own memory must not be written
     indptr, indices = (torch.from_numpy(np.array(part)).to(device) for part in (graph.indptr, graph.indices))
@@ -127,7 +127,7 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, valu
     return Inputs(x, [adjacency] * layers)
 
 
-def _of_types(types: Types, view: TypedSubgraph, device: torch.device) -> Inputs:
+def of_view(types: Types, view: TypedSubgraph, device: torch.device) -> Inputs:
     """Returns the inputs for a neighborhood `view` in the whole graph, on `device`."""
     x = [
         None if features is None else _rows_of(features, n_id.astype(np.int32), device)
