@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
@@ -14,6 +15,7 @@ from torch import Tensor
 from a3gnn.apply.predict import check_types, own_model
 from a3gnn.checks import checked_limit, whole_number
 from a3gnn.errors import UsageError
+from a3gnn.evaluation.event_evaluator import EventEvaluator
 from a3gnn.evaluation.link_evaluator import LinkEvaluator
 from a3gnn.evaluation.link_quality import LinkScores
 from a3gnn.graphs.arrays import row_slots
@@ -58,19 +60,22 @@ def predict_links(
     *,
     top: int = 10,
     sources: Any = None,
+    at: float | None = None,
     host_memory_limit: str | int | None = None,
     device: str | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Iterator[BestLinks]:
     """Returns the best new links of each source, some sources at a time, in order.
 
-    All links of the graph, those of validation and test included, are left out.
+    All links of the graph, those of validation and test included, are left out. If they have times, they may repeat, so
+    none is left out. Then predictions are for one time, and see only earlier edges.
 
     Args:
         model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`.
         dataset: As in `train`, with the nodes of the model's training.
         top: Links of each source and relation.
         sources: Ids of sources in any order, or a bool mask over them; None takes all.
+        at: The time of the predicted links, if links have times; None is after the last edge.
         host_memory_limit: As in `predict`.
         device: cpu or cuda; by default cuda if it is available.
         notify: Called with messages; by default they are printed, in a script to stderr.
@@ -94,8 +99,10 @@ def predict_links(
     graph = as_graph(dataset, target=saved.types.target)
     check_types(saved, graph)
     assert graph.links is not None, "the target is a relation"
+    if at is not None and (graph.types is None or graph.types.times is None or not math.isfinite(at)):
+        raise UsageError(f"{option('at')} must be a finite time, for a graph whose links have times, got {at}")
     asked = torch.from_numpy(InputNodes.of(sources, graph.links.num_nodes[0], name="sources").nodes).long()
-    return _best(saved, graph, asked, min(top, graph.links.num_nodes[1]), place, limit, notify)
+    return _best(saved, graph, asked, min(top, graph.links.num_nodes[1]), at, place, limit, notify)
 
 
 def save_links(path: Path, model: SavedModel, dataset: GraphLike, top: int, **options: Any) -> tuple[int, int]:
@@ -141,14 +148,16 @@ def _best(
     graph: Graph,
     asked: Tensor,
     top: int,
+    at: float | None,
     device: torch.device,
     limit: int | None,
     notify: Callable[[str], None],
 ) -> Iterator[BestLinks]:
     links, budget = graph.links, evaluation_bytes(limit)
     assert links is not None
+    assert graph.types is not None
     with MemoryGuard(limit) as guard:
-        evaluator = LinkEvaluator(
+        evaluator = (LinkEvaluator if graph.types.times is None else EventEvaluator)(
             graph,
             saved.task,
             own_model(saved, graph, device, notify),
@@ -156,8 +165,8 @@ def _best(
             budget_bytes=budget,
             on_chunk=guard.check,
         )
-        scores = evaluator.scores()
-        known, wide = _Known.of(links), links.num_candidates(True)
+        scores = evaluator.scores(at) if isinstance(evaluator, EventEvaluator) else evaluator.scores()
+        known, wide = _Known.of(links) if graph.types.times is None else None, links.num_candidates(True)
         step = max(1, min(_BLOCK_BYTES, budget // 8) // (4 * wide))
         for kind, relation in enumerate(links.relations):
             for some in (asked[first : first + step] for first in range(0, len(asked), step)):
@@ -167,10 +176,11 @@ def _best(
 
 
 @torch.no_grad()
-def _top(scores: LinkScores, queries: Tensor, known: _Known, wide: int, top: int) -> tuple[Tensor, Tensor]:
+def _top(scores: LinkScores, queries: Tensor, known: _Known | None, wide: int, top: int) -> tuple[Tensor, Tensor]:
     """Returns the best candidates of each query that are not known, of `wide`, and their scores."""
     block = scores(True)(queries, torch.arange(wide)).cpu().float()
-    block[known.among(queries.numpy())] = float("-inf")
+    if known is not None:
+        block[known.among(queries.numpy())] = float("-inf")
     found, places = block.topk(top, dim=1)
     return places.masked_fill(found == float("-inf"), -1), found
 

@@ -10,9 +10,18 @@ import click
 
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
-from a3gnn.cli.options import SIZE_LIMIT, import_from_here
+from a3gnn.cli.options import SIZE_LIMIT, Parsed, import_from_here
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import UsageError
+
+
+def moment(text: str) -> float:
+    """Returns `text` as a number, exactly if it is a whole one."""
+    try:
+        return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        raise UsageError(f"--at must be a number, in the unit of the graph's times, got {text}") from None
+
 
 _WHAT = {
     "classes": "class probabilities",
@@ -35,10 +44,23 @@ _WHAT = {
 )
 @click.option("--host-memory-limit", type=SIZE_LIMIT, help="Memory limit; the command stops beyond it.")
 @click.option("--top", type=click.IntRange(1), help="Links of each source, with a model of links. Default: 10.")
+@click.option(
+    "--at",
+    type=Parsed("time", moment),
+    metavar="TIME",
+    help="Time of the predicted links, if links have times. Default: after the last.",
+)
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def predict(
-    model: Path, dataset: str, out: Path, host_memory_limit: int | None, top: int | None, quiet: bool, as_json: bool
+    model: Path,
+    dataset: str,
+    out: Path,
+    host_memory_limit: int | None,
+    top: int | None,
+    at: float | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Predict every node, or the best links, of a graph with MODEL, the folder of a training or its model.pt.
 
@@ -46,7 +68,8 @@ def predict(
     (several labels per node), or the value (a regression). Predictions use all in-neighbors, without sampling.
 
     With a model of links, it gets a table with a row per source and relation: `relation`, `source`, and the `target`
-    and `score` of its best new links. Sources are computed and written some at a time.
+    and `score` of its best new links. If links have times, they are predicted for one time, and may repeat. Sources are
+    computed and written some at a time.
     """
     import numpy as np
 
@@ -62,12 +85,13 @@ def predict(
         saved = SavedModel.read(model)
         if saved.task.is_own:
             import_from_here()
-        if saved.target != "links" and top is not None:
-            raise UsageError(f"--top needs a model of links, got one of {saved.target}; leave it out")
+        for name, value in (("--top", top), ("--at", at)):
+            if saved.target != "links" and value is not None:
+                raise UsageError(f"{name} needs a model of links, got one of {saved.target}; leave it out")
         given: dict[str, Any] = {"host_memory_limit": host_memory_limit, "notify": progress(quiet)}
         with replacing(out) as draft:
             if saved.target == "links":
-                shape = save_links(draft, saved, dataset, top or 10, **given)
+                shape = save_links(draft, saved, dataset, top or 10, at=at, **given)
             else:
                 found = run(saved, dataset, **given).numpy()
                 np.save(draft, found)

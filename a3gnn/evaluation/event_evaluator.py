@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from a3gnn.errors import ConfigError
 from a3gnn.evaluation.evaluate import MOST_VALIDATED
 from a3gnn.evaluation.event_quality import EVENTS, event_heuristics, event_quality
 from a3gnn.evaluation.link_evaluator import LinkEvaluator
@@ -139,3 +140,16 @@ def validated_events(ids: NDArray[np.int32]) -> NDArray[np.int32]:
     if len(batches) <= most:
         return ids
     return np.concatenate([batches[place] for place in np.linspace(0, len(batches) - 1, most).astype(int)])
+
+
+def check_negatives(graph: Graph, task: Task) -> None:
+    """Checks that the task's negatives are those of single links if links have times.
+
+    Raises:
+        ConfigError: They are shared by links of different times.
+    """
+    if graph.types is not None and graph.types.times is not None and not task.negatives.startswith("binary"):
+        raise ConfigError(
+            f"negatives must be binary:N for links with times, got {task.negatives}, whose candidates are shared by "
+            "links of different times"
+        )

@@ -65,9 +65,7 @@ def event_quality(
     return RANKING[metric](np.arange(2 * len(ids)) < len(ids), np.concatenate([true, false]))
 
 
-def _ranks(
-    score: Score, links: Links, ids: NDArray[np.int32], are_heads: bool, first: int, block: str | int
-) -> Ranks:
+def _ranks(score: Score, links: Links, ids: NDArray[np.int32], are_heads: bool, first: int, block: str | int) -> Ranks:
     """Returns the ranks of a batch in one direction, with queries counted from `first`."""
     assert links.ranks is not None
     queries, candidates = links.queries(ids, are_heads)

@@ -125,9 +125,7 @@ def _parts(data: HeteroData, relations: list[_Key]) -> NDArray[np.int64]:
     return every
 
 
-def _by_file(
-    data: HeteroData, relations: list[_Key], every: NDArray[np.int64], notes: tuple[str, ...]
-) -> LinkPairs:
+def _by_file(data: HeteroData, relations: list[_Key], every: NDArray[np.int64], notes: tuple[str, ...]) -> LinkPairs:
     ends = np.cumsum([data[one].edge_index.shape[1] for one in relations])
     parts = dict(zip(relations, np.split(every, ends[:-1]), strict=True))
     for one, part in parts.items():

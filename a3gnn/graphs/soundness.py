@@ -162,7 +162,9 @@ def _wrong_types(graph: GraphArrays, types: Types) -> Iterator[Violation]:
         or types.links.ranks is None
         or len(types.links.ranks) != graph.num_examples
     ):
-        yield Violation("time_ranks", "each edge and each link must have a time, and each relation whether it has times")
+        yield Violation(
+            "time_ranks", "each edge and each link must have a time, and each relation whether it has times"
+        )
 
 
 def row_violations(
@@ -250,7 +252,9 @@ def _unsorted(
         falls[indptr[first:last] - (start + 1)] = False
         if falls.any():
             row = int(np.searchsorted(indptr, start + 1 + int(falls.argmax()), side="right")) - 1
-            yield Violation(name, f"{name} must be ascending {'' if repeats else 'and distinct '}in each row, but row {row} is not")
+            yield Violation(
+                name, f"{name} must be ascending {'' if repeats else 'and distinct '}in each row, but row {row} is not"
+            )
             return
 
 

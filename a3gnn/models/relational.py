@@ -12,10 +12,11 @@ from torch_geometric.nn.module_dict import ModuleDict
 
 from a3gnn.graphs.types import GraphTypes
 
-#: Waves of an age. Guess.
-_WAVES = 16
+#: Columns of the encoding of an age. Guess.
+_STEPS = 16
 #: The least age, in the units of times: "now" may be the time of the last event.
 _LEAST_AGE = 1e-6
+
 
 def rsage(
     types: GraphTypes, out_channels: int, *, hidden_channels: int = 64, dropout: float = 0.5, layers: int = 2
@@ -36,7 +37,8 @@ class RelationalSAGE(nn.Module):
     """Layers that sum a `SAGEConv` of each relation (as R-GCN sums a weight of each; Schlichtkrull et al., 2018).
 
     The rows of each type are first brought to one width: features by a linear map, nodes without features by an
-    embedding. Between layers are ReLU and dropout. Where edges have ages, each layer sums their `AgeWaves`, too.
+    embedding. Between layers are ReLU and dropout. Where edges have ages, each layer adds `EdgeAges`, and nodes without
+    features have random rows that are not trained.
     """
 
     def __init__(self, types: GraphTypes, out_channels: int, hidden_channels: int, dropout: float, layers: int) -> None:
@@ -48,7 +50,10 @@ class RelationalSAGE(nn.Module):
             {kind: nn.Embedding(count, hidden_channels) for kind, count in nodes.items() if kind not in columns}
         )
         for embedding in self.embeddings.values():
-            nn.init.xavier_uniform_(embedding.weight)
+            if types.has_times:  # what is learned of a node is out of date later, and new nodes have learned nothing
+                embedding.requires_grad_(False)
+            else:
+                nn.init.xavier_uniform_(embedding.weight)
         kinds: set[str] = {*types.predicted}
         self.convs, self.ages = nn.ModuleList(), nn.ModuleList()
         for layer in reversed(range(layers)):  # the last layer computes the target type alone
@@ -60,7 +65,7 @@ class RelationalSAGE(nn.Module):
                 self.convs.insert(0, HeteroConv(convs))
             kinds |= {one[0] for one in relations}
             if types.has_times:
-                self.ages.insert(0, AgeWaves(relations, width))
+                self.ages.insert(0, EdgeAges(relations, width))
 
     def forward(
         self,
@@ -82,18 +87,18 @@ class RelationalSAGE(nn.Module):
         return {kind: x[kind] for kind in self.predicted} if self.has_links else x[self.predicted[0]]
 
 
-class AgeWaves(nn.Module):
-    """Adds to a target's row a linear map of the mean, over its edges in each relation, of waves of their ages.
+class EdgeAges(nn.Module):
+    """Adds to a target's row a linear map of the mean, over its edges in each relation, of an encoding of their ages.
 
-    Waves are cosines with learned frequencies, as in TGAT (Xu et al., 2020, section 3.2), of the normalized logarithm
-    of the age, which has no unit.
+    The encoding has 16 learned steps (tanh) of the normalized logarithm of the age, which has no unit. Unlike the
+    cosines of TGAT (Xu et al., 2020), they are bounded and monotonic for ages beyond those of training.
     """
 
     def __init__(self, relations: list[tuple[str, str, str]], width: int) -> None:
         super().__init__()
         self.scale = nn.BatchNorm1d(1, affine=False)
-        self.waves = nn.Linear(1, _WAVES)
-        self.outputs = ModuleDict({one: nn.Linear(_WAVES, width, bias=False) for one in relations})
+        self.steps = nn.Linear(1, _STEPS)
+        self.outputs = ModuleDict({one: nn.Linear(_STEPS, width, bias=False) for one in relations})
 
     def forward(
         self,
@@ -106,11 +111,11 @@ class AgeWaves(nn.Module):
         if not known:
             return x_dict
         logarithms = torch.cat(list(known.values())).clamp(min=_LEAST_AGE).log()
-        waves = self.waves(self.scale(logarithms[:, None])).cos()
+        steps = self.steps(self.scale(logarithms[:, None])).tanh()
         found = dict(x_dict)
-        for one, of_edges in zip(known, waves.split([len(ages) for ages in known.values()]), strict=True):
+        for one, of_edges in zip(known, steps.split([len(ages) for ages in known.values()]), strict=True):
             targets, rows = edge_index_dict[one][1], len(x_dict[one[2]])
-            sums = of_edges.new_zeros(rows, _WAVES).index_add(0, targets, of_edges)
+            sums = of_edges.new_zeros(rows, _STEPS).index_add(0, targets, of_edges)
             counts = torch.bincount(targets, minlength=rows).clamp(min=1)
             found[one[2]] = found[one[2]] + self.outputs[one](sums / counts[:, None])
         return found

@@ -123,7 +123,9 @@ class PairSeeds:
             (seeds, places), ranks = self._seeds(sources, targets), None
         else:
             each = self._links.ranks[ids]
-            moments = [np.concatenate([each, *(np.repeat(each, one.size // len(ids)) for one in side[1:])]) for side in sides]
+            moments = [
+                np.concatenate([each, *(np.repeat(each, one.size // len(ids)) for one in side[1:])]) for side in sides
+            ]
             seeds, ranks, places = self._timed_seeds(sources, targets, *moments)
         count, relations = len(ids), torch.from_numpy(self._links.kinds[ids].astype(np.int64))
         rivals = [
