@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -17,14 +19,17 @@ from a3gnn.evaluation.link_evaluator import LinkEvaluator
 from a3gnn.evaluation.link_quality import LinkScores
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.links import LinkModel
+from a3gnn.models.own.ages import edge_ages
 from a3gnn.models.own.inputs import of_view
 from a3gnn.models.own.user_model import UserModel, seeded
-from a3gnn.pipeline.ages import edge_ages
+from a3gnn.option_names import option
 from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.typed import by_type
 from a3gnn.seeding import derive
 from a3gnn.task import Task
 
+#: Neighbors of the Temporal Graph Benchmark's models (Huang et al., 2023).
+_LAST = 10
 #: Most nodes of a pass. Guess.
 _MOST_NODES = 4096
 
@@ -142,14 +147,28 @@ def validated_events(ids: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.concatenate([batches[place] for place in np.linspace(0, len(batches) - 1, most).astype(int)])
 
 
-def check_negatives(graph: Graph, task: Task) -> None:
-    """Checks that the task's negatives are those of single links if links have times.
+def for_events(graph: Graph, task: Task, notify: Callable[[str], None]) -> Task:
+    """Returns the task for links with times: the last `_LAST` neighbors in one layer in place of the default fanouts.
+
+    Args:
+        graph: Any graph.
+        task: Returned as it is if links have no times.
+        notify: Called with a line if fanouts change.
 
     Raises:
-        ConfigError: They are shared by links of different times.
+        ConfigError: Negatives are shared by links of different times.
     """
-    if graph.types is not None and graph.types.times is not None and not task.negatives.startswith("binary"):
+    if graph.types is None or graph.types.times is None:
+        return task
+    if not task.negatives.startswith("binary"):
         raise ConfigError(
             f"negatives must be binary:N for links with times, got {task.negatives}, whose candidates are shared by "
             "links of different times"
         )
+    if task.fanouts != Task().fanouts:
+        return task
+    notify(
+        f"links have times, so fanouts are {_LAST}, the last neighbors in one layer; {option('fanouts', '10,5')} "
+        f"changes that, and {option('decoder', 'mlp')} often ranks better"
+    )
+    return dataclasses.replace(task, fanouts=(_LAST,))

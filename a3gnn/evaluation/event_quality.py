@@ -1,4 +1,4 @@
-"""Quality of predicted links with times, in batches of which each sees earlier links alone; the same without a model."""
+"""Quality of predicted links with times, in batches that see earlier links alone; and of scores without a model."""
 
 from __future__ import annotations
 

@@ -206,6 +206,8 @@ def _source(spec: str, target: Target, split: Split | None) -> str | None:
     if not path.is_file():
         return None
     source = target.spec(source_of(path)) if target.kind else source_of(path)
+    if target.is_relation:  # copies of earlier versions lack times
+        source += "|times"
     return source if split is None else split.spec(source)
 
 

@@ -42,8 +42,8 @@ def embedding(types: GraphTypes, out_channels: int, **options: Any) -> NoEncoder
 class LinkModel(nn.Module):
     """Scores links from rows of nodes: the encoder's output plus an embedding of the node.
 
-    With the dot product, each target has a learned bias, too. Where links have times, rows are the encoder's alone: what
-    is learned of a node is out of date later.
+    With the dot product, each target has a learned bias, too. If links have times, rows are only the encoder's, because
+    what is learned of a node is out of date later.
 
     Args:
         encoder: `forward(x_dict, edge_index_dict)` returns rows of `width` columns by type.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from a3gnn.evaluation.event_evaluator import EventEvaluator
+from a3gnn.models.own.ages import edge_ages
 from a3gnn.models.own.inputs import Inputs
-from a3gnn.pipeline.ages import edge_ages
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.training.link_learner import LinkLearner
 

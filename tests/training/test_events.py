@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from a3gnn import Task, TrainConfig, predict_links, train
 from a3gnn.errors import ConfigError, GraphError, UsageError
-from a3gnn.evaluation.event_evaluator import EventEvaluator, validated_events
+from a3gnn.evaluation.event_evaluator import validated_events
 from a3gnn.evaluation.event_quality import EVENTS
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.links import LinkModel
-from a3gnn.models.own.user_model import UserModel
-from a3gnn.pipeline.ages import edge_ages
+from a3gnn.models.own.ages import edge_ages
 from a3gnn.training.describe import described
 from a3gnn.training.trainer import Trainer
 from tests.commands import a3gnn as command
@@ -227,7 +226,7 @@ def test_events_of_pyg_are_links_with_times(tmp_path: Path) -> None:
 
 
 def test_the_command_trains_and_predicts_and_names_better_heuristics(tmp_path: Path) -> None:
-    spec, rows = events(tmp_path, "user,buys,item")
+    _, rows = events(tmp_path, "user,buys,item")
     file, out = str(tmp_path / "events.npz"), str(tmp_path / "run")
     fast = ("--model", "rsage", "--hidden", "8", "--fanouts", "3", "--epochs", "2")
     text = command("train", "--dataset", file, "--target", "user,buys,item", *fast, "--out", out).stderr
