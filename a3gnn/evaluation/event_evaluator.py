@@ -167,8 +167,9 @@ def for_events(graph: Graph, task: Task, notify: Callable[[str], None]) -> Task:
         )
     if task.fanouts != Task().fanouts:
         return task
+    better = f", and {option('decoder', 'mlp')} often ranks better" if task.decoder == "dot" else ""
     notify(
         f"links have times, so fanouts are {_LAST}, the last neighbors in one layer; {option('fanouts', '10,5')} "
-        f"changes that, and {option('decoder', 'mlp')} often ranks better"
+        f"changes that{better}"
     )
     return dataclasses.replace(task, fanouts=(_LAST,))
