@@ -87,13 +87,14 @@ def with_hidden(data: HeteroData, parts: Mapping[tuple[str, str, str], _Ids]) ->
     return made
 
 
-def mirrors_of(data: HeteroData, relation: tuple[str, str, str]) -> list[Relation]:
+def mirrors_of(data: HeteroData, relation: tuple[str, str, str]) -> list[tuple[str, str, str]]:
     """Returns the relations that mirror `relation`, as `link_split` finds them."""
     edges = _edges("data", data, None)
     index = {one.relation: one.ids for one in edges}
     size = _size(index.values())
     pairs = np.unique(_keys(index[relation], size, _flips(relation, relation)))
-    return list(_mirrors(relation, edges, pairs, size, _named(None, relation, index)))
+    found = _mirrors(relation, edges, pairs, size, _named(None, relation, index))
+    return [one for one in found if one is not None]
 
 
 class _Edges(NamedTuple):
