@@ -88,7 +88,8 @@ def edge_heuristics(graph: Graph, metric: Metric) -> dict[str, float]:
 def _columns(labels: NDArray[Any], target: Target, outputs: int) -> NDArray[np.float64]:
     """Returns what offsets predict of `labels`, float64, shape (n, outputs): values, or whether a class or label is."""
     if target == "classes":
-        return (labels[:, None] == np.arange(outputs)).astype(np.float64)
+        found: NDArray[np.float64] = (labels[:, None] == np.arange(outputs)).astype(np.float64)
+        return found
     return labels.reshape(len(labels), -1).astype(np.float64)
 
 

@@ -184,7 +184,7 @@ class EdgeEvaluator(LinkEvaluator):
         """
         module, scores = self._model.module, self.scores()
         assert isinstance(module, LinkModel)
-        step = max(1, self._block_bytes // (16 * self._task.hidden_channels))
+        step = max(1, block_bytes(self._budget) // (16 * self._task.hidden_channels))
         for some in (slice(first, first + step) for first in range(0, pairs.shape[1], step)):
             self._on_chunk()
             heads, tails = torch.from_numpy(pairs[:, some].astype(np.int64)).to(self._device)

@@ -7,6 +7,7 @@ the other end.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -154,5 +155,5 @@ def make_decoder(name: DecoderName, width: int, num_relations: int) -> Decoder:
     """
     if name == "dot":
         return Decoder()
-    kinds = {"mlp": MLP, "distmult": DistMult, "rotate": RotatE}
+    kinds: dict[str, Callable[[int, int], Decoder]] = {"mlp": MLP, "distmult": DistMult, "rotate": RotatE}
     return kinds[name](width, num_relations)

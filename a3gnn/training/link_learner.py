@@ -44,7 +44,8 @@ class LinkLearner(Own):
     def _loss_of(self, outputs: Any, batch: MiniBatch) -> Tensor:
         """Returns the mean loss of the pairs."""
         assert batch.examples is not None
-        return self._module.loss(*self._rows(outputs, batch), batch.examples.to(self._device))
+        heads, tails = self._rows(outputs, batch)
+        return self._module.loss(heads, tails, batch.examples.to(self._device))
 
     @property
     def _module(self) -> LinkModel:

@@ -31,6 +31,7 @@ GOES_ON = "goes on with the command above, which has ended by then"
 AUTO = "trains until nothing improves; tests/tuning/test_auto.py runs it"
 EDGES = "tests/training/test_edge_values.py runs such on a small graph"
 LINKS = "tests/training/test_links.py runs such on a small graph"
+EVENTS = "tests/training/test_events.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
@@ -202,6 +203,12 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --dataset movielens_small.npz --target user,rates,movie=edge_weight --model rsage --hidden 64"
         " --metric rmse --out runs/ratings": EDGES,
         "a3gnn predict runs/ratings --dataset movielens_small.npz --edges pairs.npy --out ratings.npy": EDGES,
+    },
+    "docs/howto/events.md": {
+        "a3gnn train --dataset college_msg.npz --target user,messages,user --model rsage --fanouts 10 --hidden 64"
+        " --decoder mlp --epochs 5 --out runs/messages": EVENTS,
+        "a3gnn predict runs/messages --dataset college_msg.npz --top 10 --out next.npy": EVENTS,
+        "a3gnn predict runs/messages --dataset college_msg.npz --top 10 --at 1090000000 --out then.npy": EVENTS,
     },
     "docs/howto/node_types.md": {
         "a3gnn graph info papers.npz": TYPED,
