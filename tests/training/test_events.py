@@ -324,7 +324,7 @@ def test_edges_that_repeat_keep_their_own_values_beside_their_ages(tmp_path: Pat
     assert graph.edge_weight is not None
     np.testing.assert_array_equal(graph.edge_weight, graph.types.times.distinct[graph.types.times.ranks])
     SEEN.clear()
-    given = task_on(graph, model="tests.training.test_events:reading")
+    given = task_on(graph, model="tests.training.test_events:reading", hidden_channels=256)
     assert given.edge_values == ("edge_weight",)
     with Trainer(graph, TrainConfig(batch_size=64), given) as trainer:
         for _ in trainer.steps(0):
