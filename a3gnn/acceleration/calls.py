@@ -18,7 +18,7 @@ from a3gnn.acceleration.autocast import is_own
 from a3gnn.acceleration.dropping import split
 from a3gnn.acceleration.graph import EdgeGraph, graph_of, size_reason
 from a3gnn.acceleration.lazy_rows import LazyRows, first_rows, joined, may_wait
-from a3gnn.acceleration.twice import is_traced
+from a3gnn.models.layers.compiled import is_traced
 from a3gnn.pipeline.known_edges import known_edges
 
 _FLOATS = (torch.float32, torch.float64)

@@ -29,9 +29,9 @@ from a3gnn.acceleration.functions import maxima, maxima_gradient, neighbor_sum, 
 from a3gnn.acceleration.graph import EdgeGraph, size_reason
 from a3gnn.acceleration.lazy_rows import LazyRows, joined, may_wait
 from a3gnn.acceleration.sparse_inputs import sparse_rows
-from a3gnn.acceleration.twice import is_traced, mapped
+from a3gnn.acceleration.twice import mapped
 from a3gnn.kernels.edges import join_relations, order_of
-from a3gnn.models.layers.compiled import gradients, sum_dtype
+from a3gnn.models.layers.compiled import gradients, is_traced, sum_dtype
 from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.pipeline.known_edges import known_edges
 

@@ -20,9 +20,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from a3gnn.acceleration.dropping import dropped
-from a3gnn.acceleration.twice import is_traced
 from a3gnn.models.layers.activation import Dropout
-from a3gnn.models.layers.compiled import gradients
+from a3gnn.models.layers.compiled import gradients, is_traced
 
 _CHANGED = (
     "rows of an accelerated model's output must be read before its inputs or parameters are changed in place; read "

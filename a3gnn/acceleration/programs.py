@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 
 from a3gnn.acceleration.calls import Accelerated
 from a3gnn.acceleration.hetero import JOINED, Addend, Joining
-from a3gnn.acceleration.twice import is_traced
+from a3gnn.models.layers.compiled import is_traced
 
 _ARGUMENTS = ("x", "edge_index")
 

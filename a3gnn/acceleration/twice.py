@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from a3gnn.acceleration.sparse_inputs import sparse_rows
-from a3gnn.models.layers.compiled import gradients
+from a3gnn.models.layers.compiled import gradients, is_traced
 from a3gnn.models.layers.layer import linear
 from a3gnn.models.layers.sparse_linear import sparse_linear
 
@@ -52,17 +52,6 @@ def mapped(x: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: torch.d
     if dtype is not torch.bfloat16:
         return functional.linear(x, weight, bias)
     return twice_differentiable(linear, by_torch, x, weight, bias)
-
-
-def is_traced() -> bool:
-    """Returns whether torch records or transforms operators instead of only running them."""
-    return bool(
-        torch.compiler.is_compiling()
-        or torch._C._get_tracing_state() is not None
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-        or torch.autograd.forward_ad._current_level >= 0
-    )
 
 
 def _sparse(dtype: torch.dtype, rows: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

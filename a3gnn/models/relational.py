@@ -10,9 +10,9 @@ from torch.nn import functional
 from torch_geometric.nn import HeteroConv, SAGEConv
 from torch_geometric.nn.module_dict import ModuleDict
 
-from a3gnn.acceleration.twice import is_traced
 from a3gnn.graphs.types import GraphTypes
 from a3gnn.models.layers.block import csr_matmul
+from a3gnn.models.layers.compiled import is_traced
 from a3gnn.models.layers.layer import linear
 
 #: Columns of the encoding of an age. Guess.

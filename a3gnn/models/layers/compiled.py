@@ -52,3 +52,14 @@ def gradients(
         out = by_torch(*own)
     found = iter(torch.autograd.grad(out, wanted, grad.to(out.dtype), create_graph=again, allow_unused=True))
     return tuple(next(found) if is_asked else None for is_asked in asked)
+
+
+def is_traced() -> bool:
+    """Returns whether torch records or transforms operators instead of only running them."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack()
+        or torch.autograd.forward_ad._current_level >= 0
+    )
