@@ -428,6 +428,11 @@ class Task:
         return not self.is_own and (self.model in _OF_PYG or self.norm != "none")
 
     @property
+    def has_default_fanouts(self) -> bool:
+        """Whether fanouts were left out. Equal ones that were given are another object, and are kept as they are."""
+        return self.fanouts is _FANOUTS[1]
+
+    @property
     def num_layers(self) -> int:
         """Layers of the model: one per hop."""
         return len(self.fanouts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from torch import Tensor
 from a3gnn.apply.predict import check_types, own_model, probabilities
 from a3gnn.checks import checked_limit, whole_number
 from a3gnn.errors import UsageError, unknown_name
+from a3gnn.evaluation.event_evaluator import EventEvaluator
 from a3gnn.evaluation.link_evaluator import EdgeEvaluator, LinkEvaluator, block_bytes
 from a3gnn.evaluation.link_quality import heuristic_scores
 from a3gnn.evaluation.ranking import Score
@@ -82,13 +84,15 @@ def predict_links(
     heuristic: str | None = None,
     top: int = 10,
     sources: Any = None,
+    at: float | None = None,
     host_memory_limit: str | int | None = None,
     device: str | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Iterator[BestLinks]:
     """Returns the best new links of each source, some sources at a time, in order.
 
-    All links of the graph, those of validation and test included, are left out.
+    All links of the graph, those of validation and test included, are left out. If they have times, they may repeat, so
+    none is left out. Then predictions are for one time, and see only earlier edges.
 
     Args:
         model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`; or None with a heuristic.
@@ -97,6 +101,7 @@ def predict_links(
             the links then, such as "target:user,rates,movie:movies.npz".
         top: Links of each source and relation.
         sources: Ids of sources in any order, or a bool mask over them; None takes all.
+        at: The time of the predicted links, if links have times; None is after the last edge.
         host_memory_limit: As in `predict`.
         device: cpu or cuda; by default cuda if it is available.
         notify: Called with messages; by default they are printed, in a script to stderr.
@@ -114,7 +119,7 @@ def predict_links(
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     if model is not None:
         opened = _Opened.of(model, dataset, limit, device, notify, valued=False)
-        graph, scores = opened.graph, opened.scores()
+        graph, scores = opened.graph, opened.scores(at)
     else:
         if isinstance(dataset, str) and not Target.in_spec(Split.in_spec(dataset)[1])[0].is_relation:
             raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
@@ -122,9 +127,11 @@ def predict_links(
         graph = as_graph(dataset)
         if graph.links is None or graph.links.valued:
             raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
-        scores = _without_model(name, graph.links, limit)
+        scores = _without_model(name, graph, at, limit)
     links = graph.links
     assert links is not None, "checked"
+    if at is not None and (links.ranks is None or not math.isfinite(at)):
+        raise UsageError(f"{option('at')} must be a finite time, for a graph whose links have times, got {at}")
     asked = torch.from_numpy(InputNodes.of(sources, links.num_nodes[0], name="sources").nodes).long()
     return _best(scores, links, asked, min(top, links.num_nodes[1]), block_bytes(evaluation_bytes(limit)))
 
@@ -159,9 +166,8 @@ def predict_edges(
     """
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     opened = _Opened.of(model, dataset, limit, device, listener(notify), valued=True)
-    pairs: NDArray[np.integer]
     if edges is None:
-        pairs = opened.links.pairs[:, ~is_labeled(opened.graph.labels)]
+        pairs: NDArray[np.integer] = opened.links.pairs[:, ~is_labeled(opened.graph.labels)]
         if not pairs.shape[1]:
             raise UsageError(
                 f"each edge of {opened.graph.name} has a value, so there is nothing to predict; {option('edges')} "
@@ -324,17 +330,28 @@ class _Opened:
             guard.check()
 
     @contextmanager
-    def scores(self) -> Iterator[_Scoring]:
-        """Returns the model's scores of targets."""
-        with self.evaluator(LinkEvaluator) as evaluator:
-            yield evaluator.scores()(True), evaluator.on_chunk
+    def scores(self, at: float | None) -> Iterator[_Scoring]:
+        """Returns the model's scores of targets; with times at the time `at`, or after the last edge."""
+        if self.links.ranks is None:
+            with self.evaluator(LinkEvaluator) as evaluator:
+                yield evaluator.scores()(True), evaluator.on_chunk
+        else:
+            with self.evaluator(EventEvaluator) as evaluator:
+                yield evaluator.scores(at)(True), evaluator.on_chunk
 
 
 @contextmanager
-def _without_model(name: str, links: Links, limit: int | None) -> Iterator[_Scoring]:
-    """Returns the score `name` of targets by all `links`."""
+def _without_model(name: str, graph: Graph, at: float | None, limit: int | None) -> Iterator[_Scoring]:
+    """Returns the score `name` of targets by all links of `graph`; with times by those before the time `at`."""
+    links, until = graph.links, None
+    assert links is not None, "checked"
+    if links.ranks is not None and at is not None:
+        assert graph.types is not None
+        assert graph.types.times is not None
+        until = int(np.searchsorted(links.ranks, np.searchsorted(graph.types.times.distinct, at)))
+    known = np.arange(links.pairs.shape[1], dtype=np.int32)[:until]
     with MemoryGuard(limit) as guard:
-        yield heuristic_scores(name, links, np.arange(links.pairs.shape[1], dtype=np.int32))(True), guard.check
+        yield heuristic_scores(name, links, known)(True), guard.check
 
 
 def _best(
@@ -342,7 +359,8 @@ def _best(
 ) -> Iterator[BestLinks]:
     """Yields the best links of the sources `asked` by the scores that `made` makes, in blocks of `block` bytes."""
     with made as (scores, check):
-        known, wide = _Known.of(links), links.num_candidates(True)
+        wide = links.num_candidates(True)
+        known = _Known.of(links) if links.ranks is None else None  # links with times may repeat
         step = max(1, block // (4 * wide))
         for kind, relation in enumerate(links.relations):
             for some in (asked[first : first + step] for first in range(0, len(asked), step)):
@@ -381,10 +399,11 @@ def _checked_edges(edges: Any, links: Links) -> NDArray[np.integer]:
 
 
 @torch.no_grad()
-def _top(scores: Score, queries: Tensor, known: _Known, wide: int, top: int) -> tuple[Tensor, Tensor]:
+def _top(scores: Score, queries: Tensor, known: _Known | None, wide: int, top: int) -> tuple[Tensor, Tensor]:
     """Returns the best candidates of each query that are not known, of `wide`, and their scores."""
     block = scores(queries, torch.arange(wide)).to("cpu", torch.float32, copy=True)
-    block[known.among(queries.numpy())] = float("-inf")
+    if known is not None:
+        block[known.among(queries.numpy())] = float("-inf")
     found, places = block.topk(top, dim=1)
     return places.masked_fill(found == float("-inf"), -1), found
 

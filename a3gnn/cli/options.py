@@ -113,7 +113,8 @@ def import_from_here() -> None:
 
 def split_options(command: F) -> F:
     """Adds --target, which becomes a part of the graph's spec, --split and --split-seed to a command."""
-    shares = "Split labeled nodes, or links, at random, for example 0.6,0.2,0.2. Default: the graph's own split."
+    shares = "Split labeled nodes, or links, at random (links with times in their order), for example 0.6,0.2,0.2. "
+    shares += "Default: the graph's own split."
     command = target_option(command)
     command = click.option(
         "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."

@@ -10,9 +10,18 @@ import click
 
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
-from a3gnn.cli.options import SIZE_LIMIT, import_from_here, target_option
+from a3gnn.cli.options import SIZE_LIMIT, Parsed, import_from_here, target_option
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import UsageError
+
+
+def moment(text: str) -> float:
+    """Returns `text` as a number, exactly if it is a whole one."""
+    try:
+        return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        raise UsageError(f"--at must be a number, in the unit of the graph's times, got {text}") from None
+
 
 _WHAT = {
     "classes": "class probabilities",
@@ -44,6 +53,12 @@ _EDGES = "values of edges"
 @target_option
 @click.option("--top", type=click.IntRange(1), help="Links of each source, with a model of links. Default: 10.")
 @click.option(
+    "--at",
+    type=Parsed("time", moment),
+    metavar="TIME",
+    help="Time of the predicted links, if links have times. Default: after the last.",
+)
+@click.option(
     "--edges",
     type=click.Path(path_type=Path),
     metavar="PAIRS.npy",
@@ -58,6 +73,7 @@ def predict(
     heuristic: str | None,
     host_memory_limit: int | None,
     top: int | None,
+    at: float | None,
     edges: Path | None,
     quiet: bool,
     as_json: bool,
@@ -68,9 +84,9 @@ def predict(
     (several labels per node), or the value (a regression). Predictions use all in-neighbors, without sampling.
 
     With a model of links, it gets a table with a row per source and relation: `relation`, `source`, and the `target`
-    and `score` of its best new links; --heuristic needs no MODEL for it, but --target. With a model of values of edges,
-    a row has `source`, `target`, and `value`, or the `probability` of each class. Rows are computed and written some
-    at a time.
+    and `score` of its best new links; --heuristic needs no MODEL for it, but --target. If links have times, they are
+    predicted for one time, and may repeat. With a model of values of edges, a row has `source`, `target`, and `value`,
+    or the `probability` of each class. Rows are computed and written some at a time.
     """
     from a3gnn.apply.predict import save_predictions
     from a3gnn.apply.predict_links import save_edges, save_links
@@ -88,14 +104,16 @@ def predict(
         if saved is not None and saved.task.is_own:
             import_from_here()
         predicts = target if saved is None else saved.predicts
-        if target != "links" and top is not None:
-            raise UsageError(f"--top needs a model of links, got one of {predicts}; leave it out")
+        for name, value in (("--top", top), ("--at", at)):
+            if target != "links" and value is not None:
+                raise UsageError(f"{name} needs a model of links, got one of {predicts}; leave it out")
         if predicts != _EDGES and edges is not None:
             raise UsageError(f"--edges needs a model of {_EDGES}, got one of {predicts}; leave it out")
         given: dict[str, Any] = {"host_memory_limit": host_memory_limit, "notify": progress(quiet)}
         with replacing(out) as draft:
             if saved is None or target == "links":
-                shape: tuple[int, ...] = save_links(draft, saved, dataset, top or 10, heuristic=heuristic, **given)
+                of_links = given | {"heuristic": heuristic, "at": at}
+                shape: tuple[int, ...] = save_links(draft, saved, dataset, top or 10, **of_links)
             elif predicts == _EDGES:
                 shape = save_edges(draft, saved, dataset, None if edges is None else _pairs(edges), **given)
             else:

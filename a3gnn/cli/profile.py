@@ -94,6 +94,7 @@ def profile(
     from rich.console import Console
 
     from a3gnn.evaluation.choose_metric import with_metric
+    from a3gnn.evaluation.event_evaluator import check_untimed
     from a3gnn.graphs.graph import Graph
     from a3gnn.machine.probe import within_peaks
     from a3gnn.profiling.design import space_filling
@@ -119,6 +120,7 @@ def profile(
         executor = machines or local
         compile_ahead(KernelSet(), say)
         graph = Graph.load(dataset, trained.pop("split"), trained.pop("split_seed")).on_disk()
+        check_untimed(graph, "profile")
         described = graph.characteristics()
         task = with_metric(take_task(trained, seed), metric, graph, say)
         executor.make_ready(graph, task)

@@ -231,8 +231,8 @@ def train(
 
 def _take_changes(options: dict[str, Any], task: Task, seed: int | None) -> dict[str, Any]:
     """Removes the options of a task from `options`, except the model; returns what they change in `task`."""
-    if options["fanouts"] is None and options["layers"] == task.num_layers:
-        options["layers"] = None  # keeps the tune's own fanouts
+    if options["fanouts"] is None and options["layers"] == task.num_layers:  # keeps the tune's own fanouts
+        options["fanouts"], options["layers"] = (*task.fanouts,), None
     fields = take_fields(options) | {"seed": seed}
     options["model"] = fields.pop("model")
     changed = {name: value for name, value in fields.items() if value is not None}

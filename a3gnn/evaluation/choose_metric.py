@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.evaluate import metric_of, tested, validated
+from a3gnn.evaluation.event_evaluator import for_events
 from a3gnn.evaluation.link_evaluator import check_link_metric, check_links, usual_metric
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.edge_values import num_columns
@@ -51,7 +52,7 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
         check_link_metric(task.metric)
         check_links(graph)
         check_loss(graph, task)
-        return task
+        return for_events(graph, task, notify)
     validated(graph, task)
     tested(graph, task)
     metric_of(task, graph)

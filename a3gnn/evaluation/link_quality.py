@@ -137,6 +137,21 @@ def _against_random(
     metric: str, scores: Scores, links: Links, ids: NDArray[np.int32], known: NDArray[np.int32], seed: int
 ) -> float:
     queries, targets = links.queries(ids, True)
+    others = random_targets(metric, links, ids, known, seed)
+    both = np.concatenate([queries, queries]), np.concatenate([targets, others])
+    found = pair_scores(scores(True), *both, links.num_candidates(True))
+    return RANKING[metric](np.arange(len(found)) < len(ids), found)
+
+
+def random_targets(
+    metric: str, links: Links, ids: NDArray[np.int32], known: NDArray[np.int32], seed: int
+) -> NDArray[np.int32]:
+    """Returns a random target for the source of each of the pairs `ids`, none of which is one of `ids` or `known`.
+
+    Raises:
+        GraphError: A source has all targets.
+    """
+    queries = links.queries(ids, True)[0]
     sizes = links.num_queries(True), links.num_candidates(True)
     every = links.queries(np.concatenate([ids, known]), True)
     ends = [Candidates(size, _NONE, readonly(np.empty(0, dtype=np.int32)), _NONE) for size in sizes]
@@ -145,12 +160,10 @@ def _against_random(
     others = draws.targets(queries.astype(np.int32), None, 0, 0)
     if others.min() < 0:
         raise GraphError(f"{metric} needs a target that is no pair of each source, got a source with all targets")
-    both = np.concatenate([queries, queries]), np.concatenate([targets, others])
-    found = _pair_scores(scores(True), *both, sizes[1])
-    return RANKING[metric](np.arange(len(found)) < len(ids), found)
+    return others
 
 
-def _pair_scores(
+def pair_scores(
     score: Score, queries: NDArray[np.int64], candidates: NDArray[np.int64], num_candidates: int
 ) -> NDArray[np.float32]:
     """Returns the score of each pair; `score` gives those of whole queries."""

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from a3gnn.evaluation.edge_heuristics import edge_heuristics
 from a3gnn.evaluation.evaluate import labeled, metric_of, tested, validated
+from a3gnn.evaluation.event_evaluator import validated_events
+from a3gnn.evaluation.event_quality import event_heuristics
 from a3gnn.evaluation.heuristics import label_propagation
 from a3gnn.evaluation.link_evaluator import Part, block_bytes, judged_links
 from a3gnn.evaluation.link_quality import heuristic_qualities
@@ -25,8 +27,9 @@ def references(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[
     """Returns the qualities of predictions without a network on the examples that validation or a test judges, by name.
 
     For nodes it is label propagation; for links, popularity and item neighbors, which know the other links of train and
-    validation; for values of edges, a constant and node offsets. What would take long is left out, and so is what
-    exceeds `budget_bytes`, and label propagation where the graph is read by parts.
+    validation, or with times popularity and repetition, which know earlier ones; for values of edges, a constant and
+    node offsets. What would take long is left out, and so is what exceeds `budget_bytes`, and label propagation where
+    the graph is read by parts.
     """
     if graph.links is None:
         return _propagated(part, graph, task, budget_bytes)
@@ -36,8 +39,14 @@ def references(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[
             return {}
         ids = validated(graph, task) if part == "validation" else tested(graph, task)
         return edge_heuristics(graph, metric_of(task, graph), ids)
+    block = block_bytes(budget_bytes)
+    if graph.links.ranks is not None:
+        assert graph.types is not None
+        assert graph.types.times is not None
+        ids = validated_events(graph.val_ids) if part == "validation" else graph.test_ids
+        return event_heuristics(task.metric, graph.links, ids, graph.types.times.distinct, seed=task.seed, block=block)
     judged = judged_links(part, graph, task)
-    return heuristic_qualities(task.metric, graph.links, *judged, seed=task.seed, block=block_bytes(budget_bytes))
+    return heuristic_qualities(task.metric, graph.links, *judged, seed=task.seed, block=block)
 
 
 def _propagated(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[str, float]:

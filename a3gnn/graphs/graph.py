@@ -61,7 +61,7 @@ class Graph(GraphArrays):
 
         if self.types is None:
             return Edges(self.indptr, self.indices)
-        return Edges(self.types.rows, self.indices, schema=self.types.schema)
+        return Edges(self.types.rows, self.indices, schema=self.types.schema, times=self.types.times)
 
     @property
     def placed_edges(self) -> Edges:

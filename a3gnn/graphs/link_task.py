@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError, UsageError, nearest
 from a3gnn.graphs.assemble import judged_labels, naming_graph
+from a3gnn.graphs.event_task import edge_times_of, event_links
 from a3gnn.graphs.labels import is_labeled
 from a3gnn.graphs.link_split import check_link_split, link_split, random_parts, with_hidden
 from a3gnn.graphs.links import is_predicted
@@ -29,19 +30,21 @@ _SHARES = (0.7, 0.1, 0.2)
 _NAMES = ("train", "val", "test")
 #: The part of edges without a value.
 _UNKNOWN = 3
+_UNUSED_TIMES = "times of edges are not used if their values are predicted: each sees all edges of train"
 
 
 class LinkTask(NamedTuple):
     """The links or edges that a task predicts.
 
     Attributes:
-        shown: The graph for message passing, without those of validation and test.
-        pairs: The pairs, int32, shape (2, n).
+        shown: The graph for message passing, without those of validation and test; with `times`, all of it.
+        pairs: The pairs, sources and targets within their types, int32, shape (2, n).
         kinds: The relation of each, int32, shape (n,).
         part: 0 for train, 1 for validation, 2 for test, 3 for an edge without a value, int64, shape (n,).
         notes: Remarks for users.
         labels: The values that are predicted, as stored (`a3gnn.graphs.labels`), shape (n, ...); zeros for links.
         outputs: A model's outputs per pair: 0 for links.
+        times: The time of each link, ascending: each sees earlier edges alone. None without times.
     """
 
     shown: HeteroData
@@ -51,6 +54,7 @@ class LinkTask(NamedTuple):
     notes: tuple[str, ...]
     labels: NDArray[Any]
     outputs: int = 0
+    times: NDArray[Any] | None = None
 
 
 def link_task(data: HeteroData, numbers: dict[str, int], target: Target, split: Split | None) -> LinkTask:
@@ -58,13 +62,14 @@ def link_task(data: HeteroData, numbers: dict[str, int], target: Target, split: 
 
     A relation's own split is its `edge_split`: 0 for train, 1 for validation, 2 for test. Validation and test pairs are
     hidden in their relation, and in relations that mirror it (`link_split`). So are edges without a value if values are
-    predicted.
+    predicted. Links with times in the order of the parts are not hidden, because each link sees earlier edges alone.
 
     Args:
         data: The graph.
         numbers: Nodes of each type.
         target: The relations.
-        split: Splits the only relation at random; None takes its own split, or 70/10/20 without one.
+        split: Splits the only relation at random, or all links in the order of time if they have times; None takes
+            their own split, or 70/10/20 (in the order of time 70/15/15) without one.
 
     Raises:
         UsageError: The target is no relation of the graph, or can't be split at random.
@@ -78,15 +83,32 @@ def link_task(data: HeteroData, numbers: dict[str, int], target: Target, split: 
                 f"links need at least 2 nodes at either end, or there is nothing to rank, got {numbers[kind]} of {kind}"
             )
     values = _values(data, relations, target.value) if target.value else None
+    if split is not None and abs(sum(split.shares) - 1) > 1e-9:
+        what = "links" if values is None else "edges"
+        raise UsageError(f"the shares of a split of {what} must add up to 1, got {sum(split.shares):g}")
+    given = None
     if split is None and all("edge_split" in data[one] for one in relations):
-        found = _by_file(data, relations, values)
-    else:
-        found = _at_random(data, relations, split, values)
+        given = _parts(data, relations, values)
     if values is None:
-        return found
+        return _links(data, relations, given, split)
+    found = _at_random(data, relations, split, values) if given is None else _by_file(data, relations, given)
     masks = {name: found.part == code for code, name in enumerate(_NAMES)}
     labels, outputs, of_labels = judged_labels(values, masks, target.value, "edge")
-    return found._replace(labels=labels, outputs=outputs, notes=(*found.notes, *of_labels))
+    unused = (_UNUSED_TIMES,) if edge_times_of(data[relations[0]]) is not None else ()
+    return found._replace(labels=labels, outputs=outputs, notes=(*found.notes, *unused, *of_labels))
+
+
+def _links(data: HeteroData, relations: list[_Key], given: NDArray[np.int64] | None, split: Split | None) -> LinkTask:
+    """Returns the links of `relations`, by their times if possible; `given` is their own split."""
+    events, notes = event_links(data, relations, given, split)
+    if events is not None:
+        pairs, kinds = _joined(data, relations)
+        order, part, times = events
+        labels = np.zeros(len(part), dtype=np.int64)
+        return LinkTask(data, pairs[:, order], kinds[order], part, notes, labels, times=times)
+    if given is None:
+        return _at_random(data, relations, split, None)
+    return _by_file(data, relations, given)._replace(notes=notes)
 
 
 def _values(data: HeteroData, relations: list[_Key], name: str) -> NDArray[Any]:
@@ -138,8 +160,9 @@ def predicted(data: HeteroData, target: Target) -> list[_Key]:
     return found
 
 
-def _by_file(data: HeteroData, relations: list[_Key], values: NDArray[Any] | None) -> LinkTask:
-    parts, codes = {}, (0, 1, 2) if values is None else (0, 1, 2, _UNKNOWN)
+def _parts(data: HeteroData, relations: list[_Key], values: NDArray[Any] | None) -> NDArray[np.int64]:
+    """Returns the part of each link or edge, relation by relation; `values` are those of the only relation's edges."""
+    parts, codes = [], (0, 1, 2) if values is None else (0, 1, 2, _UNKNOWN)
     for one in relations:
         part = array_of("edge_split", data[one].edge_split.detach().cpu()).astype(np.int64)
         if values is not None and part.shape == values.shape[:1]:
@@ -149,14 +172,22 @@ def _by_file(data: HeteroData, relations: list[_Key], values: NDArray[Any] | Non
                 f"edge_split of {','.join(one)} must have 0, 1 or 2 for each edge: train, val or test; got "
                 f"{np.unique(part)[:5].tolist()} of shape {part.shape}"
             )
-        pairs = _pairs(data, one)
-        if "time" not in data[one]:  # edges with times may repeat
-            check_link_split(*(pairs[:, part == code] for code in range(3)), edge_type=one, allow="reversed")
-        parts[one] = part
-    every = np.concatenate(list(parts.values()))
+        parts.append(part)
+    every = np.concatenate(parts)
     for code, name in enumerate(_NAMES):
         if not (every == code).any():
             raise GraphError(f"edge_split must have a {name} edge, {code}, got none; give another split")
+    return every
+
+
+def _by_file(data: HeteroData, relations: list[_Key], every: NDArray[np.int64]) -> LinkTask:
+    """Returns the links or edges of the parts `every`, relation by relation."""
+    ends = np.cumsum([data[one].edge_index.shape[1] for one in relations])
+    parts = dict(zip(relations, np.split(every, ends[:-1]), strict=True))
+    for one, part in parts.items():
+        if "time" not in data[one]:  # edges with times may repeat
+            pairs = _pairs(data, one)
+            check_link_split(*(pairs[:, part == code] for code in range(3)), edge_type=one, allow="reversed")
     pairs, kinds = _joined(data, relations)
     return LinkTask(with_hidden(data, parts), pairs, kinds, every, (), np.zeros(len(every), dtype=np.int64))
 
@@ -168,8 +199,6 @@ def _at_random(data: HeteroData, relations: list[_Key], split: Split | None, val
             f"{count(len(relations), 'relation')}"
         )
     chosen, what = Split(_SHARES) if split is None else split, "links" if values is None else "edges"
-    if abs(sum(chosen.shares) - 1) > 1e-9:
-        raise UsageError(f"the shares of a split of {what} must add up to 1, got {sum(chosen.shares):g}")
     shares, notes = (float(chosen.shares[1]), float(chosen.shares[2])), (f"{what} were split {chosen}",)
     if values is not None:
         pairs, part = _pairs(data, relations[0]), np.full(len(values), _UNKNOWN)

@@ -46,6 +46,8 @@ class Links:
         mirrors: Other relations of the graph that show pairs of a predicted one (`link_split`), as a place in the
             schema's relations and one in `relations`.
         valued: Whether values of the pairs are predicted.
+        ranks: The rank of each pair's time among those of the edges (`EdgeTimes`), int32, ascending: a pair sees edges
+            of lower ranks alone. None without times.
     """
 
     relations: tuple[Relation, ...]
@@ -54,6 +56,7 @@ class Links:
     kinds: NDArray[np.int32]
     mirrors: tuple[tuple[int, int], ...] = ()
     valued: bool = False
+    ranks: NDArray[np.int32] | None = None
 
     @classmethod
     def of(
@@ -63,13 +66,14 @@ class Links:
         pairs: NDArray[np.int32],
         kinds: NDArray[np.int32],
         mirrors: Iterable[Sequence[int]] = (),
+        ranks: NDArray[np.int32] | None = None,
     ) -> Self:
         """Returns the pairs of the relations of `target` in `schema`; the other arguments are those of the class."""
         relations = tuple(one for one in schema.relations if is_predicted(one, target))
         source, target_type = relations[0].source, relations[0].target
         places = tuple((place, kind) for place, kind in mirrors)
         num_nodes = schema.counts[source], schema.counts[target_type]
-        return cls(relations, num_nodes, pairs, kinds, places, bool(value_in(target)[1]))
+        return cls(relations, num_nodes, pairs, kinds, places, bool(value_in(target)[1]), ranks)
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -23,6 +23,9 @@ _DTYPES = {
     "rows": np.int64,
     "pairs": np.int32,
     "pair_kinds": np.int32,
+    "pair_ranks": np.int32,
+    "time_ranks": np.int32,
+    "time_timed": np.bool_,
     "indices": np.int32,
     "train_ids": np.int32,
     "val_ids": np.int32,
@@ -67,7 +70,11 @@ def violations(graph: GraphArrays) -> Iterator[Violation]:
     if sizes_are_wrong:
         return
     rows = ("indptr", graph.indptr) if graph.types is None else ("rows", graph.types.rows)
-    yield from row_violations(*rows, "indices", graph.indices, graph.num_nodes)
+    times = None if graph.types is None else graph.types.times
+    yield from row_violations(*rows, "indices", graph.indices, graph.num_nodes, ordered=times is None)
+    if times is not None:
+        yield from _unsorted(rows[1], "time_ranks", times.ranks, repeats=True)
+        yield from _outside("time_ranks", times.ranks, 0, max(len(times.distinct), 1))
     for end, features in _all_features(graph):
         if isinstance(features, SparseFeatures):
             named = f"x_indptr{end}", features.indptr, f"x_indices{end}", features.indices
@@ -81,6 +88,8 @@ def violations(graph: GraphArrays) -> Iterator[Violation]:
         for ids, nodes in zip(graph.links.pairs, graph.links.num_nodes, strict=True):
             yield from _outside("pairs", ids, 0, nodes)
         yield from _outside("pair_kinds", graph.links.kinds, 0, len(graph.links.relations))
+        if graph.links.ranks is not None and _first(graph.links.ranks[:-1], graph.links.ranks[1:], np.greater) >= 0:
+            yield Violation("pair_ranks", "pair_ranks must ascend, but they do not")
     yield from _wrong_labels(graph)
     yield from _wrong_ids(graph)
 
@@ -150,12 +159,31 @@ def _wrong_types(graph: GraphArrays, types: Types) -> Iterator[Violation]:
             yield Violation(name, f"{name} must have columns of each relation, got {widths} for shape {array.shape}")
     if types.links is not None and types.links.pairs.shape != (2, len(types.links.kinds)):
         yield Violation("pairs", f"pairs must have two rows and a column per kind, got {types.links.pairs.shape}")
+    if types.times is not None and (
+        len(types.times.ranks) != graph.num_edges
+        or len(types.times.timed) != len(schema.relations)
+        or types.links is None
+        or types.links.ranks is None
+        or len(types.links.ranks) != graph.num_examples
+    ):
+        yield Violation(
+            "time_ranks", "each edge and each link must have a time, and each relation whether it has times"
+        )
 
 
 def row_violations(
-    starts_name: str, indptr: NDArray[np.int64], entries_name: str, indices: NDArray[np.int32], limit: int
+    starts_name: str,
+    indptr: NDArray[np.int64],
+    entries_name: str,
+    indices: NDArray[np.int32],
+    limit: int,
+    *,
+    ordered: bool = True,
 ) -> Iterator[Violation]:
-    """Yields the rules that CSR rows break: `indptr` must rise, entries must be in [0, limit) and rise in each row."""
+    """Yields the rules that CSR rows break: `indptr` must rise, entries must be in [0, limit), and rise if `ordered`.
+
+    The entries of different rows have no order.
+    """
     wrong_ends = list(_wrong_ends(starts_name, indptr, len(indices)))
     yield from wrong_ends
     falls = -1 if wrong_ends else _first(indptr[:-1], indptr[1:], np.greater)
@@ -164,13 +192,13 @@ def row_violations(
             starts_name, f"{starts_name} must not fall, got {indptr[falls]} and {indptr[falls + 1]} at row {falls}"
         )
     yield from _outside(entries_name, indices, 0, limit)
-    if not wrong_ends and falls < 0:
+    if not wrong_ends and falls < 0 and ordered:
         yield from _unsorted(indptr, entries_name, indices)
 
 
 def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
     name = _PLACE.sub("", name)  # which tells types apart
-    if name == "x_shape":
+    if name == "x_shape" or (name == "time_distinct" and array.dtype in (np.int64, np.float64)):
         return
     if name == "labels" and isinstance(array, np.ndarray):
         if (array.dtype, array.ndim) not in KINDS.values():
@@ -217,16 +245,20 @@ def _outside(name: str, array: NDArray[Any], low: int, high: int) -> Iterator[Vi
         yield Violation(name, f"{name} must be in [{low}, {high}), got {least} to {most}")
 
 
-def _unsorted(indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32]) -> Iterator[Violation]:
+def _unsorted(
+    indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32], *, repeats: bool = False
+) -> Iterator[Violation]:
     for start in range(0, len(indices) - 1, _PIECE):
         piece = indices[start : start + _PIECE + 1]
-        falls = piece[1:] <= piece[:-1]
+        falls = piece[1:] < piece[:-1] if repeats else piece[1:] <= piece[:-1]
         # The first entry of a row may be smaller than the entry before it.
         first, last = np.searchsorted(indptr, [start + 1, start + len(piece)])
         falls[indptr[first:last] - (start + 1)] = False
         if falls.any():
             row = int(np.searchsorted(indptr, start + 1 + int(falls.argmax()), side="right")) - 1
-            yield Violation(name, f"{name} must be ascending and distinct in each row, but row {row} is not")
+            yield Violation(
+                name, f"{name} must be ascending {'' if repeats else 'and distinct '}in each row, but row {row} is not"
+            )
             return
 
 

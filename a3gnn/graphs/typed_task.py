@@ -14,6 +14,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabeled, canonical, edge_notes, judged_labels, naming_graph
 from a3gnn.graphs.edge_values import EDGE_VALUES, check_edge_values, num_columns, place_values
 from a3gnn.graphs.edges import EdgeList, Edges
+from a3gnn.graphs.event_task import edge_times
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, target_of
 from a3gnn.graphs.link_split import mirrors_of
@@ -99,7 +100,7 @@ def typed_task(
         UsageError: The target is no type of the graph, or is needed.
     """
     with naming_graph(name):
-        if not is_hetero(data):
+        if not is_hetero(data) and not target.is_relation:
             raise GraphError(f"its edges are events with times; {REMEDIES['torch_geometric.TemporalData']}")
         check_typed(data)
         found, numbers = counted(data)
@@ -184,15 +185,21 @@ def _link_graph(
 ) -> GraphArrays:
     """Returns the graph of `data` whose links or edges are predicted; the arguments are those of `typed_task`."""
     task = link_task(data, numbers, target, split)
-    lists, of_lists = _edge_lists(task.shown, numbers, mirrored)
+    lists, of_lists = _edge_lists(task.shown, numbers, mirrored, timed=task.times is not None)
     features, of_features = _features(task.shown, numbers)
     schema = Schema.of(numbers, list(lists))
     edges = Edges.of_relations(schema, [lists[one] for one in schema.relations])
-    indptr, indices = edges.distinct()
+    values, ranks = _edge_values(task.shown, lists), None
+    if task.times is None or edges.times is None:
+        indptr, indices = edges.distinct()
+        columns, placed = _placed(schema, lists, values, indptr, indices)
+    else:  # edges may repeat
+        indptr, indices, ranks = edges.indptr, edges.indices, edges.times.rank_at(task.times)
+        columns, placed = _placed(schema, lists, values, indptr, indices, edges.ids)
     every = _edge_lists(data, numbers, mirrored)[0]  # mirrors are those that hid validation and test
-    links = Links.of(schema, target.kind, task.pairs, task.kinds, _mirrors(schema, target, every))
-    columns, placed = _placed(schema, lists, _edge_values(task.shown, lists), indptr, indices)
-    types = Types(schema, indptr, features, target.kind, links, columns)
+    mirrors = _mirrors(schema, target, every) if ranks is None else ()
+    links = Links.of(schema, target.kind, task.pairs, task.kinds, mirrors, ranks)
+    types = Types(schema, indptr, features, target.kind, links, columns, edges.times)
     train_ids, val_ids, test_ids = (np.flatnonzero(task.part == code).astype(np.int32) for code in range(3))
     return GraphArrays(
         name=name,
@@ -221,7 +228,7 @@ def _mirrors(schema: Schema, target: Target, lists: dict[Relation, EdgeList]) ->
     return [
         (schema.relations.index(Relation(*other)), kind)
         for kind, one in enumerate(predicted)
-        for other in mirrors_of(one, index)
+        for other in mirrors_of((one.source, one.name, one.target), index)
         if Relation(*other) not in predicted and Relation(*other) in schema.relations
     ]
 
@@ -232,6 +239,8 @@ def _source(spec: str, target: Target, split: Split | None) -> str | None:
     if not path.is_file():
         return None
     source = target.spec(source_of(path)) if target.kind else source_of(path)
+    if target.is_relation:  # copies of earlier versions lack times
+        source += "|times"
     return source if split is None else split.spec(source)
 
 
@@ -274,20 +283,21 @@ def _predicted(data: HeteroData, target: Target, labeled: bool) -> str:
 
 
 def _edge_lists(
-    data: HeteroData, numbers: dict[str, int], mirrored: bool
+    data: HeteroData, numbers: dict[str, int], mirrored: bool, *, timed: bool = False
 ) -> tuple[dict[Relation, EdgeList], tuple[str, ...]]:
-    """Returns the edges of each relation, with their reverses if `mirrored`, and notes."""
+    """Returns the edges of each relation, with their reverses if `mirrored` and their times if `timed`, and notes."""
     lists: dict[Relation, EdgeList] = {}
     names = {tuple(key) for key in data.edge_types}
     added = []
     for key in data.edge_types:
         source, name, target = key
         sources, targets = array_of("edge_index", data[key].edge_index.detach().cpu()).astype(np.int64)
-        lists[Relation(*key)] = EdgeList(sources, targets)
+        times = edge_times(data[key], ",".join(key)) if timed else None
+        lists[Relation(*key)] = EdgeList(sources, targets, times=times)
         known = {(target, f"rev_{name}", source), (target, name.removeprefix("rev_"), source)} - {tuple(key)}
         loops = source == target and _is_symmetric(sources, targets, numbers[source])
         if mirrored and len(sources) and not (known & names) and not loops:
-            lists[Relation(target, f"rev_{name}", source)] = EdgeList(targets, sources)
+            lists[Relation(target, f"rev_{name}", source)] = EdgeList(targets, sources, times=times)
             added.append(name)
     if not added:
         return lists, ()
@@ -314,10 +324,17 @@ def _placed(
     values: dict[Relation, dict[str, NDArray[Any]]],
     rows: NDArray[np.int64],
     indices: NDArray[np.int32],
+    ids: NDArray[Any] | None = None,
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, NDArray[np.float32]]]:
-    """Returns `Types.edge_columns`, and the `values` of edges by name, aligned with `indices`, which have `rows`."""
+    """Returns `Types.edge_columns`, and the `values` of edges by name, aligned with `indices`, which have `rows`.
+
+    Values of duplicate edges are added up, unless `Edges.ids` are given: then each edge has its own.
+    """
     of_relations = [values[one] for one in schema.relations]
     columns, found = dict[str, tuple[int, ...]](), dict[str, NDArray[np.float32]]()
+    number = np.empty(0)  # the relation of each edge
+    if ids is not None:
+        number = np.repeat(schema.row_table(np.arange(schema.layout[0, -1], dtype=np.int32))[1], np.diff(rows))
     for name in EDGE_VALUES:
         widths = tuple(num_columns(of[name]) if name in of else 0 for of in of_relations)
         if not max(widths, default=0):
@@ -327,6 +344,10 @@ def _placed(
             if width:
                 edges, wide = lists[relation], np.zeros((len(lists[relation].sources), max(widths)), dtype=np.float32)
                 wide[:, :width] = values[relation][name].reshape(-1, width)
+                if ids is not None:
+                    own = number == place
+                    out[own] = wide[ids[own] if len(ids) else slice(None)]
+                    continue
                 sources = edges.sources + schema.first_node(relation.source)
                 place_values(np.stack([sources, schema.rows(place, edges.targets)]), wide, rows, indices, out)
         columns[name], found[name] = widths, out if name == "edge_attr" else out[:, 0]

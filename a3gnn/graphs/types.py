@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.graphs.edges import EdgeTimes
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures, features_from
 from a3gnn.graphs.links import Links, value_in
 from a3gnn.graphs.schema import Relation, Schema
@@ -27,6 +28,9 @@ class GraphTypes(NamedTuple):
             values of its edges, such as `user,rates,item=edge_weight`.
         edge_values: Columns of the values of edges by their name, edge_attr or edge_weight, and the relations that have
             them.
+        has_times: Whether links see earlier edges alone. `forward` may then take `edge_age_dict`, too: the time from
+            each edge to the link, float32, shape (num_edges,) of each relation with times, in the order of its
+            edge_index.
     """
 
     in_channels: dict[str, int]
@@ -34,12 +38,14 @@ class GraphTypes(NamedTuple):
     metadata: tuple[list[str], list[tuple[str, str, str]]]
     target: str
     edge_values: Mapping[str, dict[tuple[str, str, str], int]] = MappingProxyType({})
+    has_times: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         fields = {**self._asdict(), "metadata": [self.metadata[0], [list(one) for one in self.metadata[1]]]}
         values = {name: [[*one, width] for one, width in of.items()] for name, of in fields.pop("edge_values").items()}
-        return fields | ({"edge_values": values} if values else {})
+        later = {"edge_values": values, "has_times": fields.pop("has_times")}
+        return fields | {name: one for name, one in later.items() if one}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -86,6 +92,8 @@ class Types:
         links: The links that are predicted, or the edges whose values are; None if nodes are.
         edge_columns: Columns of each relation's values of edges by their name; 0 for a relation without any. The
             graph's values have the most of a relation, and zeros beyond the others'.
+        times: When each of the graph's edges can be seen, if links see earlier edges alone. Edges of a row are in the
+            order of time then, and may repeat.
     """
 
     schema: Schema
@@ -94,6 +102,7 @@ class Types:
     target: str
     links: Links | None = None
     edge_columns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    times: EdgeTimes | None = None
 
     @property
     def for_model(self) -> GraphTypes:
@@ -101,11 +110,12 @@ class Types:
         named = zip(self.schema.types, self.features, strict=True)
         columns = {kind: one.shape[1] for kind, one in named if one is not None}
         relations = [(one.source, one.name, one.target) for one in self.schema.relations]
+        metadata = list(self.schema.types), relations
         values = {
             name: {one: width for one, width in zip(relations, widths, strict=True) if width}
             for name, widths in self.edge_columns.items()
         }
-        return GraphTypes(columns, self.schema.counts, (list(self.schema.types), relations), self.target, values)
+        return GraphTypes(columns, self.schema.counts, metadata, self.target, values, self.times is not None)
 
     @property
     def first(self) -> int:
@@ -141,6 +151,9 @@ class Types:
             for name, array in one.arrays().items()
         }
         links = {} if self.links is None else {"pairs": self.links.pairs, "pair_kinds": self.links.kinds}
+        if self.times is not None and self.links is not None and self.links.ranks is not None:
+            links["pair_ranks"] = self.links.ranks
+            links |= {f"time_{name}": array for name, array in self.times._asdict().items()}
         return {"rows": self.rows, **links, **named}
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,9 +184,11 @@ class Types:
                 name.removesuffix(end): one for name, one in arrays.items() if name[:1] == "x" and name.endswith(end)
             }
             features.append(features_from(own) if own else None)
-        links = None
+        links, times = None, None
         if "pairs" in arrays:
-            given = arrays["pairs"], arrays["pair_kinds"], fields.get("mirrors", ())
+            given = arrays["pairs"], arrays["pair_kinds"], fields.get("mirrors", ()), arrays.get("pair_ranks")
             links = Links.of(schema, fields["target"], *given)
+        if "time_ranks" in arrays:
+            times = EdgeTimes(*(arrays[f"time_{name}"] for name in EdgeTimes._fields))
         columns = {name: tuple(widths) for name, widths in fields.get("edge_columns", {}).items()}
-        return cls(schema, arrays["rows"], tuple(features), fields["target"], links, columns)
+        return cls(schema, arrays["rows"], tuple(features), fields["target"], links, columns, times)

@@ -41,7 +41,8 @@ def embedding(types: GraphTypes, out_channels: int, **options: Any) -> NoEncoder
 class LinkModel(nn.Module):
     """Scores links from rows of nodes: the encoder's output plus an embedding of the node.
 
-    With the dot product, each target has a learned bias, too.
+    With the dot product, each target has a learned bias, too. If links have times, rows are only the encoder's, because
+    what is learned of a node is out of date later.
 
     Args:
         encoder: `forward(x_dict, edge_index_dict)` returns rows of `width` columns by type.
@@ -64,10 +65,13 @@ class LinkModel(nn.Module):
         if task.decoder == "rotate" and width % 2:
             raise ModelError(f"hidden_channels must be even for the decoder rotate, got {width}")
         self.encoder, self.ends = encoder, (types.predicted[0], types.predicted[-1])
-        self.nodes = ModuleDict({kind: nn.Embedding(types.num_nodes[kind], width) for kind in types.predicted})
-        for table in self.nodes.values():
-            nn.init.normal_(table.weight, std=width**-0.5 if isinstance(encoder, NoEncoder) else 0.1 * width**-0.5)
-        self.bias = nn.Embedding(types.num_nodes[self.ends[1]], 1) if task.decoder == "dot" and not outputs else None
+        self.nodes, alone = None, isinstance(encoder, NoEncoder)
+        if alone or not types.has_times:
+            self.nodes = ModuleDict({kind: nn.Embedding(types.num_nodes[kind], width) for kind in types.predicted})
+            for table in self.nodes.values():
+                nn.init.normal_(table.weight, std=width**-0.5 if alone else 0.1 * width**-0.5)
+        has_bias = task.decoder == "dot" and self.nodes is not None and not outputs
+        self.bias = nn.Embedding(types.num_nodes[self.ends[1]], 1) if has_bias else None
         if self.bias is not None:
             nn.init.zeros_(self.bias.weight)
         num_relations = sum(is_predicted(one, types.target) for one in types.metadata[1])
@@ -78,7 +82,7 @@ class LinkModel(nn.Module):
     def forward(
         self, x_dict: dict[str, Tensor], edge_index_dict: dict[Any, Tensor], **values: dict[Any, Tensor]
     ) -> dict[str, Tensor]:
-        """Returns the encoder's rows of both ends, by type; `values` of edges are passed to it by name.
+        """Returns the encoder's rows of both ends, by type; `values` and ages of edges are passed to it by name.
 
         Raises:
             ModelError: It returns something else.
@@ -90,13 +94,15 @@ class LinkModel(nn.Module):
         return {kind: found[kind] for kind in self.ends}
 
     def rows(self, encoded: Tensor, ids: Tensor, *, are_tails: bool) -> Tensor:
-        """Returns the rows that the decoder takes, float32, shape (n, width), or (n, width + 1) for the dot product.
+        """Returns the rows that the decoder takes, float32, shape (n, width), or (n, width + 1) with a bias.
 
         Args:
             encoded: The encoder's rows of nodes of one end, shape (n, width).
             ids: These nodes' ids within their type, int64, shape (n,).
             are_tails: Whether they are targets.
         """
+        if self.nodes is None:
+            return encoded.float()
         rows = encoded.float() + self._looked_up(self.nodes[self.ends[are_tails]], ids)
         if self.bias is None:
             return rows

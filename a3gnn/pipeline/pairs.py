@@ -51,6 +51,7 @@ class LinkExamples(NamedTuple):
         tails: The same for their targets.
         relations: Their relations, int64, shape (num_pairs,).
         rivals: What they compete with, for each direction.
+        ranks: With times, the rank of the time of each of the mini-batch's seeds, int32, shape (num_seeds,); else None.
     """
 
     ids: NDArray[np.int32]
@@ -58,6 +59,7 @@ class LinkExamples(NamedTuple):
     tails: Tensor
     relations: Tensor
     rivals: tuple[Rivals, ...]
+    ranks: NDArray[np.int32] | None = None
 
     def to(self, device: torch.device) -> LinkExamples:
         """Returns the pairs with their tensors on `device`."""
@@ -68,7 +70,7 @@ class LinkExamples(NamedTuple):
             for one in self.rivals
         )
         heads, tails, relations = (one.to(device) for one in (self.heads, self.tails, self.relations))
-        return LinkExamples(self.ids, heads, tails, relations, rivals)
+        return LinkExamples(self.ids, heads, tails, relations, rivals, self.ranks)
 
 
 class _Direction(NamedTuple):
@@ -129,14 +131,24 @@ class PairSeeds:
         sides = [[heads_or_tails] for heads_or_tails in ends]
         for one, nodes in zip(self._directions, drawn, strict=True):
             sides[one.are_heads].append(nodes.ravel())
-        seeds, places = self._seeds(*(np.concatenate(side) for side in sides))
+        sources, targets = (np.concatenate(side) for side in sides)
+        if self._links.ranks is None:
+            (seeds, places), ranks = self._seeds(sources, targets), None
+        else:
+            each = self._links.ranks[ids]
+            moments = [
+                np.concatenate([each, *(np.repeat(each, one.size // len(ids)) for one in side[1:])]) for side in sides
+            ]
+            seeds, ranks, places = self._timed_seeds(sources, targets, *moments)
         count, relations = len(ids), torch.from_numpy(self._links.kinds[ids].astype(np.int64))
         rivals = [
             Rivals(one.are_heads, places[one.are_heads][count:].view(nodes.shape), self._known(one, ids, nodes))
             for one, nodes in zip(self._directions, drawn, strict=True)
         ]
         heads, tails = (one[:count] for one in places)
-        return dataclasses.replace(batch, seeds=seeds), LinkExamples(ids, heads, tails, relations, tuple(rivals))
+        until = None if ranks is None else ranks - np.int32(1)
+        examples = LinkExamples(ids, heads, tails, relations, tuple(rivals), ranks)
+        return dataclasses.replace(batch, seeds=seeds, until=until), examples
 
     def without(self, subgraph: Subgraph, examples: LinkExamples) -> Subgraph:
         """Returns `subgraph` without its own pairs and their reverses, if pairs are hidden; its nodes stay."""
@@ -202,6 +214,24 @@ class PairSeeds:
         if len(self._links.directions) == 1:  # sources come first, and are of another type
             places[len(sources) :] -= places[: len(sources)].max() + 1
         return seeds, [torch.from_numpy(one) for one in np.split(places, [len(sources)])]
+
+    def _timed_seeds(
+        self,
+        sources: NDArray[np.int64],
+        targets: NDArray[np.int64],
+        of_sources: NDArray[np.int32],
+        of_targets: NDArray[np.int32],
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], list[Tensor]]:
+        """Returns the distinct nodes with ranks of times, and the places of both in the nodes of their type."""
+        ranks = np.concatenate([of_sources, of_targets]).astype(np.int64)
+        nodes = np.concatenate([sources + self._first[0], targets + self._first[1]])
+        size = int(ranks.max()) + 1
+        keys, places = np.unique(nodes * size + ranks, return_inverse=True)
+        found = np.split(places.astype(np.int64), [len(sources)])
+        if len(self._links.directions) == 1:  # types lie one after the other
+            found = [one - one.min() for one in found]
+        seeds, moments = (part.astype(np.int32) for part in np.divmod(keys, size))
+        return seeds, moments, [torch.from_numpy(one) for one in found]
 
     def _direction(self, train_ids: NDArray[np.int32], are_heads: bool, seed: int) -> _Direction:
         links = self._links

@@ -8,6 +8,7 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -55,8 +56,11 @@ def described(task: Task, graph: Graph) -> Task:
     outputs = graph.num_classes if graph.links is None else 0  # rows of any width
     model = UserModel.of(factory.name, module, graph.target_type).on(graph.edge_values)
     edges = graph.placed_edges if model.edge_values else graph.edges
-    sampler = Sampler(edges, task.fanouts, seed=task.seed)
-    subgraph = sampler.sample(graph.nodes_of(graph.train_ids[:_SEEDS]), 0, 0)
+    times = edges.times is not None
+    sampler = Sampler(edges, task.fanouts, seed=task.seed, disjoint=times, last=times)
+    seeds = graph.nodes_of(graph.train_ids[-_SEEDS:] if times else graph.train_ids[:_SEEDS])
+    until = np.full(len(seeds), len(edges.times.distinct), dtype=np.int32) if edges.times is not None else None
+    subgraph = sampler.sample(seeds, 0, 0, until)
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"), model.edge_values)
     inputs = inputs.taken_by(module)
     try:

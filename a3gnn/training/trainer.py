@@ -40,6 +40,7 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import NegativeDraws, Task
 from a3gnn.training.built_in import BuiltIn
+from a3gnn.training.event_learner import EventLearner
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
 from a3gnn.training.link_learner import EdgeLearner, LinkLearner
 from a3gnn.training.own_learner import Own
@@ -131,9 +132,14 @@ class Trainer:
         joined = None
         if member is not None:
             joined = JoinedStep(learner.model, member.peers, self.memory, options.should_stop)
+        times = graph.links is not None and graph.links.ranks is not None  # links come in their order
+        placed = times or bool(learner.edge_values)
         self._pipeline = self._open_pipeline(
             PipelineOptions(
-                edges=None if graph.types is None else graph.placed_edges if learner.edge_values else graph.edges,
+                edges=None if graph.types is None else graph.placed_edges if placed else graph.edges,
+                disjoint=times,
+                last=times,
+                shuffle=not times,
                 features=None if graph.types is None else graph.types.features,
                 pairs=self._pairs(),
                 seed=task.seed,
@@ -305,7 +311,7 @@ class Trainer:
         if self._member is not None:
             raise UsageError("links are trained by one process, got several; leave out ranks")
         draws = None if graph.links.valued else NegativeDraws.of(task.negatives)
-        hides = task.own_links == "hidden"
+        hides = task.own_links == "hidden" and graph.links.ranks is None
         return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, task.seed, hides=hides)
 
     def _learner_of(self) -> Learner:
@@ -313,6 +319,8 @@ class Trainer:
         if self.task.is_own:
             evaluation_bytes = self._options.evaluation_bytes
             kind = Own if links is None else EdgeLearner if links.valued else LinkLearner
+            if links is not None and links.ranks is not None:
+                kind = EventLearner
             return kind(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
         ranks, scratch = None if self._member is None else self._member.ranks, self._scratch
         return BuiltIn(*given, device=self._device, scratch=scratch, on_chunk=on_chunk, ranks=ranks)

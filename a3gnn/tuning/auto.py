@@ -17,6 +17,7 @@ from a3gnn.checks import checked_limit
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, GraphServerError, MemoryLimitError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
+from a3gnn.evaluation.event_evaluator import check_untimed
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
@@ -171,6 +172,7 @@ def train_auto(
         )
     with ExitStack() as stack:
         graph = as_graph(dataset, Split.of(split, split_seed)).on_disk()
+        check_untimed(graph, "train with auto")
         if out is None:
             folder = stack.enter_context(claimed_next(f"auto-{graph.name}", notify))
         else:

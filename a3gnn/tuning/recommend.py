@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
+from a3gnn.evaluation.event_evaluator import check_untimed
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
@@ -124,6 +125,7 @@ def recommend(
         compile_ahead(KernelSet(), notify)
         machine = within_peaks(probed_machine(notify), stored, notify) if hardware is None else hardware
         graph = as_graph(dataset, shares)
+        check_untimed(graph, "recommend")
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         if judged.is_own:
             judged = _as_measured(judged, graph, stored, request.evaluation_bytes, notify)

@@ -13,6 +13,7 @@ import torch
 
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
+from a3gnn.evaluation.event_evaluator import check_untimed
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
@@ -159,6 +160,7 @@ def tune(
         if executor is None:
             started += compile_ahead(KernelSet(), notify)
         graph = as_graph(dataset, shares)
+        check_untimed(graph, "tune")
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         folder = Path(out) if out is not None else stack.enter_context(claimed_next(graph.name, notify))
         if graph.types is not None and executor is None:  # or they are compiled, within the budget, when it is examined

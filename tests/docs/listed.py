@@ -31,6 +31,8 @@ GOES_ON = "goes on with the command above, which has ended by then"
 AUTO = "trains until nothing improves; tests/tuning/test_auto.py runs it"
 EDGES = "tests/training/test_edge_tasks.py runs such on a small graph"
 LINKS = "tests/training/test_links.py runs such on a small graph"
+LINK_TUNES = "tests/tuning/test_link_tunes.py runs such on a small graph"
+EVENTS = "tests/training/test_events.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
@@ -197,11 +199,22 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn predict runs/movies --dataset movielens_small.npz --top 10 --out best.npy": LINKS,
         'a3gnn train --dataset wn18rr.npz --target "synset,*,synset" --model embedding --decoder rotate'
         " --negatives softmax:512 --lr 0.01 --out runs/facts": LINKS,
+        "a3gnn tune --dataset movielens_small.npz --target user,rates,movie --memory-limit 2GiB --budget 10min"
+        " --out runs/tuned": LINK_TUNES,
+        "a3gnn train runs/tuned --out runs/best": LINK_TUNES,
+        "a3gnn predict --heuristic item-neighbors --dataset movielens_small.npz --target user,rates,movie --top 10"
+        " --out simple.npy": LINK_TUNES,
     },
     "docs/howto/edge_tasks.md": {
         "a3gnn train --dataset movielens_small.npz --target user,rates,movie=edge_weight --model rsage --hidden 64"
         " --metric rmse --out runs/ratings": EDGES,
         "a3gnn predict runs/ratings --dataset movielens_small.npz --edges pairs.npy --out ratings.npy": EDGES,
+    },
+    "docs/howto/events.md": {
+        "a3gnn train --dataset college_msg.npz --target user,messages,user --model rsage --fanouts 10 --hidden 64"
+        " --decoder mlp --epochs 5 --out runs/messages": EVENTS,
+        "a3gnn predict runs/messages --dataset college_msg.npz --top 10 --out next.npy": EVENTS,
+        "a3gnn predict runs/messages --dataset college_msg.npz --top 10 --at 1090000000 --out then.npy": EVENTS,
     },
     "docs/howto/node_types.md": {
         "a3gnn graph info papers.npz": TYPED,

@@ -114,7 +114,7 @@ def of_subgraph(
 ) -> Inputs:
     """Returns the inputs for a sampled neighborhood in the whole graph, on `device`, with `values` of its edges."""
     if graph.types is not None:
-        return _of_types(graph, graph.types, by_type(subgraph, graph.types.schema), device, values)
+        return of_view(graph, graph.types, by_type(subgraph, graph.types.schema), device, values)
     x = _dense(_rows_of(graph.features, subgraph.n_id, device))
     indptr, indices = (torch.from_numpy(part).to(device) for part in (subgraph.indptr, subgraph.indices))
     found = {name: torch.from_numpy(graph.edge_values[name][subgraph.e_id]).to(device) for name in values}
@@ -128,7 +128,7 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, valu
         ids = np.arange(graph.num_edges, dtype=np.int64) if values else None
         structure = graph.types.rows.astype(np.int32), graph.indices, (nodes,) * 2, ids
         every = Subgraph(np.arange(nodes, dtype=np.int32), *structure)
-        return _of_types(graph, graph.types, by_type(every, graph.types.schema), device, values)
+        return of_view(graph, graph.types, by_type(every, graph.types.schema), device, values)
     rows = FeatureRows(graph.features).read(np.arange(nodes, dtype=np.int32), device)
     x = rows.to_dense() if rows.is_sparse_csr else rows.clone()  # the graph's own memory must not be written
     indptr, indices = (torch.from_numpy(np.array(part)).to(device) for part in (graph.indptr, graph.indices))
@@ -139,7 +139,7 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device, valu
     return Inputs(x, [adjacency] * layers)
 
 
-def _of_types(graph: Graph, types: Types, view: TypedSubgraph, device: torch.device, values: Sequence[str]) -> Inputs:
+def of_view(graph: Graph, types: Types, view: TypedSubgraph, device: torch.device, values: Sequence[str]) -> Inputs:
     """Returns the inputs for a neighborhood `view` in the whole graph, on `device`, with `values` of its edges."""
     x = [
         None if features is None else _rows_of(features, n_id.astype(np.int32), device)
