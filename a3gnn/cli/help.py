@@ -54,6 +54,11 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ),
         _OTHER,
     ),
+    "predict": (
+        ("Common options", ("dataset", "out", "target", "host_memory_limit", "quiet")),
+        ("Links and edges", ("top", "at", "heuristic", "edges")),
+        _OTHER,
+    ),
     "profile": (
         ("Common options", ("dataset", "configs", "memory_limit", "store", "export", "quiet")),
         ("Model", _MODEL),

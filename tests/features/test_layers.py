@@ -11,7 +11,7 @@ ROOT = Path(a3gnn.features.__file__).parent
 #: Files of each layer, lowest first.
 ORDER = (
     {"tensors", "buffers", "row_kernels", "row_table", "stored_rows"},
-    {"cache_kernels", "slot_map", "cache", "cache_ranking"},
+    {"cache_kernels", "slot_map", "cache", "cache_ranking", "ahead"},
     {"store", "host_store", "device_store"},
     {"opening"},
     {"typed_store"},
