@@ -84,7 +84,7 @@ def predict(
     (several labels per node), or the value (a regression). Predictions use all in-neighbors, without sampling.
 
     With a model of links, it gets a table with a row per source and relation: `relation`, `source`, and the `target`
-    and `score` of its best new links; --heuristic needs no MODEL for it, but --target. If links have times, they are
+    and `score` of its best new links. Without MODEL, give --target and --heuristic. If links have times, they are
     predicted for one time, and may repeat. With a model of values of edges, a row has `source`, `target`, and `value`,
     or the `probability` of each class. Rows are computed and written some at a time.
     """
