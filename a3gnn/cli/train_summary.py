@@ -139,9 +139,9 @@ def _details(result: TrainResult, verbose: bool) -> Iterator[tuple[str, str]]:
         read, used = result.disk_reads["read"], result.disk_reads["used"]
         share = show_ratio(read / max(used, 1))
         yield "Disk", f"{format_size(read)} read for {format_size(used)} of rows that mini-batches used ({share})"
-    better = {name for name, quality in (result.heuristics or {}).items() if quality >= result.test_accuracy}
+    better = [name for name, quality in (result.heuristics or {}).items() if quality >= result.test_accuracy]
     if better:
-        yield "Note", f"{' and '.join(sorted(better))} alone {'are' if len(better) > 1 else 'is'} at least as good"
+        yield "Note", f"at least as good without a model: {', '.join(better)}"
     if result.metric.name in ("roc_auc", "average_precision") and "popularity" in (result.heuristics or {}):
         yield "Note", f"{result.metric.label} is against one random negative per link, which is easy; mrr is not"
     if result.task.is_own:
