@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from a3gnn import Task, TrainConfig
@@ -18,6 +19,7 @@ from tests.commands import a3gnn
 from tests.graphs.test_typed_task import papers
 
 
+@pytest.mark.slow
 def test_a_graph_with_types_is_tuned_trained_and_predicted(tmp_path: Path) -> None:
     file, options = tmp_path / "papers.pt", ("--target", "paper", "--fanouts", "4,3", "--budget", "1")
     torch.save(papers(), file)

@@ -45,6 +45,7 @@ def setting_of(graph: Graph, hardware: Hardware, **fields: Any) -> Setting:
     return Setting(described(task, graph), graph.characteristics(), hardware)
 
 
+@pytest.mark.slow
 def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     path, folder = shop(tmp_path), tmp_path / "tune"
     words = ("--hidden", "8", "--fanouts", "4,3", "--budget", "1", "--engine", "random", "--memory-limit", "4GiB")
@@ -82,6 +83,7 @@ def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     assert "popularity alone" in page
 
 
+@pytest.mark.weekly
 def test_a_knowledge_graph_is_tuned_by_an_embedding(tmp_path: Path) -> None:
     words = (
         "--model",
@@ -244,6 +246,7 @@ def test_the_summary_names_a_heuristic_that_is_at_least_as_good(tmp_path: Path, 
     assert "heuristics" in json.loads((found.folder / "tuned.json").read_text())
 
 
+@pytest.mark.weekly
 def test_values_of_edges_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     path, folder = ratings(tmp_path), tmp_path / "tune"
     words = ("--hidden", "8", "--fanouts", "4,3", "--budget", "1", "--engine", "random", "--metric", "rmse")
