@@ -476,7 +476,7 @@ def usual_fanouts(layers: int) -> tuple[int, ...]:
     """
     Whole(1, "2 is the default").check("layers", layers)
     known = _FANOUTS[min(layers, len(_FANOUTS)) - 1]
-    return known + known[-1:] * (layers - len(known))
+    return (*known, *known[-1:] * (layers - len(known)))  # another object than the default, which was not given
 
 
 def names_factory(model: object) -> bool:

@@ -283,6 +283,11 @@ def check_types(saved: SavedModel, graph: Graph) -> None:
         for one in (saved.types, types)
     )
     for name, before in known.items():
+        if name == "has_times" and before != asked[name]:
+            raise GraphError(
+                f"links of {graph.name} must have {'' if before else 'no '}times, as in the model's training; "
+                f"{'add' if before else 'leave out'} the times of the edges, or train again"
+            )
         if before != (now := asked[name]):
             raise GraphError(
                 f"{graph.name} must have the {name} of the model's training, {before}, got {now}; give such a graph"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -130,7 +129,7 @@ def predict_links(
         scores = _without_model(name, graph, at, limit)
     links = graph.links
     assert links is not None, "checked"
-    if at is not None and (links.ranks is None or not math.isfinite(at)):
+    if at is not None and (links.ranks is None or not isinstance(at, int | float) or not abs(at) < 2.0**63):
         raise UsageError(f"{option('at')} must be a finite time, for a graph whose links have times, got {at}")
     asked = torch.from_numpy(InputNodes.of(sources, links.num_nodes[0], name="sources").nodes).long()
     return _best(scores, links, asked, min(top, links.num_nodes[1]), block_bytes(evaluation_bytes(limit)))

@@ -66,16 +66,23 @@ def event_quality(
 
 
 def _ranks(score: Score, links: Links, ids: NDArray[np.int32], are_heads: bool, first: int, block: str | int) -> Ranks:
-    """Returns the ranks of a batch in one direction, with queries counted from `first`."""
+    """Returns the ranks of a batch in one direction, with queries counted from `first`.
+
+    Links of the same times in other batches are no competitors either.
+    """
     assert links.ranks is not None
-    queries, candidates = links.queries(ids, are_heads)
-    (_, nodes), place = np.unique(np.stack([links.ranks[ids], queries]), axis=1, return_inverse=True)
-    of_query = torch.from_numpy(nodes)
+    low = int(np.searchsorted(links.ranks, links.ranks[ids[0]], side="left"))
+    high = int(np.searchsorted(links.ranks, links.ranks[ids[-1]], side="right"))
+    every = np.concatenate([ids, np.setdiff1d(np.arange(low, high, dtype=ids.dtype), ids)])
+    queries, candidates = links.queries(every, are_heads)
+    (_, nodes), place = np.unique(np.stack([links.ranks[every], queries]), axis=1, return_inverse=True)
+    of_query, pairs = torch.from_numpy(nodes), np.stack([place, candidates])
+    own, others = pairs[:, : len(ids)], pairs[:, len(ids) :]
 
     def of_places(places: torch.Tensor, some: torch.Tensor) -> torch.Tensor:
         return score(of_query[places], some)
 
-    found = rank_pairs(of_places, np.stack([place, candidates]), links.num_candidates(are_heads), block=block)
+    found = rank_pairs(of_places, own, links.num_candidates(are_heads), [others], block=block)
     return Ranks(found.filtered, found.among_true, found.queries + first, found.candidates)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from a3gnn.evaluation.edge_heuristics import edge_heuristics
 from a3gnn.evaluation.evaluate import labeled, metric_of, tested, validated
 from a3gnn.evaluation.event_evaluator import validated_events
-from a3gnn.evaluation.event_quality import event_heuristics
+from a3gnn.evaluation.event_quality import EVENTS, event_heuristics
 from a3gnn.evaluation.heuristics import label_propagation
 from a3gnn.evaluation.link_evaluator import Part, block_bytes, judged_links
 from a3gnn.evaluation.link_quality import heuristic_qualities
@@ -19,6 +19,8 @@ from a3gnn.task import Task
 
 #: Most edges times columns of label propagation: a few seconds on one core. Guess.
 _MOST_PROPAGATED = 5e7
+#: Most links times batches of scores by earlier links, about a minute, and bytes of each link. Measured.
+_MOST_REPEATED, _REPEATED_BYTES = 1e8, 64.0
 #: Most train edges times columns of node offsets, 13 s at 5e5 edges of 10 columns, and bytes of each. Measured.
 _MOST_OFFSETS, _OFFSET_BYTES = 5e6, 32.0
 
@@ -44,6 +46,9 @@ def references(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[
         assert graph.types is not None
         assert graph.types.times is not None
         ids = validated_events(graph.val_ids) if part == "validation" else graph.test_ids
+        known = float(graph.links.pairs.shape[1])
+        if known * len(ids) / EVENTS > _MOST_REPEATED or _REPEATED_BYTES * known > budget_bytes:
+            return {}
         return event_heuristics(task.metric, graph.links, ids, graph.types.times.distinct, seed=task.seed, block=block)
     judged = judged_links(part, graph, task)
     return heuristic_qualities(task.metric, graph.links, *judged, seed=task.seed, block=block)

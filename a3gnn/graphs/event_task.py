@@ -79,7 +79,8 @@ def event_links(
     found = [edge_times(data[one], ",".join(one)) for one in relations]
     times = [one for one in found if one is not None]
     if len(times) < len(relations):
-        return None, ()
+        lack = ", ".join(",".join(one) for one, of in zip(relations, found, strict=True) if of is None)
+        return None, (f"times of links are not used, because {lack} has none",) if times else ()
     joined = np.concatenate(times)
     if part is not None and split is None:
         if (leak := _leak(joined, part)) is not None:

@@ -86,8 +86,13 @@ def link_task(data: HeteroData, numbers: dict[str, int], target: Target, split: 
     if split is not None and abs(sum(split.shares) - 1) > 1e-9:
         what = "links" if values is None else "edges"
         raise UsageError(f"the shares of a split of {what} must add up to 1, got {sum(split.shares):g}")
-    given = None
-    if split is None and all("edge_split" in data[one] for one in relations):
+    given, own = None, [one for one in relations if "edge_split" in data[one]]
+    if split is None and own and len(own) < len(relations):
+        raise UsageError(
+            f"{option('target')} must name relations with edge_split, or none with one, got {len(own)} of "
+            f"{len(relations)} with one; {option('split')} replaces it"
+        )
+    if split is None and own:
         given = _parts(data, relations, values)
     if values is None:
         return _links(data, relations, given, split)
@@ -185,7 +190,7 @@ def _by_file(data: HeteroData, relations: list[_Key], every: NDArray[np.int64]) 
     ends = np.cumsum([data[one].edge_index.shape[1] for one in relations])
     parts = dict(zip(relations, np.split(every, ends[:-1]), strict=True))
     for one, part in parts.items():
-        if "time" not in data[one]:  # edges with times may repeat
+        if edge_times_of(data[one]) is None:  # edges with times may repeat
             pairs = _pairs(data, one)
             check_link_split(*(pairs[:, part == code] for code in range(3)), edge_type=one, allow="reversed")
     pairs, kinds = _joined(data, relations)

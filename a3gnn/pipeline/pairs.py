@@ -191,9 +191,10 @@ class PairSeeds:
         drawn = of.draws.targets(repeated, None, epoch, index)
         if drawn.min() < 0:
             heads, tails = self._links.pairs[:, ids[int(drawn.argmin()) // self._draws.amount]]
+            other = "" if self._links.ranks is not None else ", or choose softmax"
             raise UsageError(
                 f"a negative must be a pair that is no train pair, but all candidates of an end of ({heads}, {tails}) "
-                "are; leave such pairs out, or choose softmax"
+                f"are; leave such pairs out{other}"
             )
         return drawn.reshape(len(ids), -1).astype(np.int64)
 

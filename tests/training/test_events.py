@@ -15,10 +15,13 @@ from a3gnn import Task, TrainConfig, predict_links, recommend, train, tune
 from a3gnn.errors import ConfigError, GraphError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.evaluation.event_evaluator import validated_events
-from a3gnn.evaluation.event_quality import EVENTS
+from a3gnn.evaluation.event_quality import EVENTS, event_quality
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.links import Links
+from a3gnn.graphs.schema import Relation
 from a3gnn.models.links import LinkModel
 from a3gnn.models.own.ages import edge_ages
+from a3gnn.task import usual_fanouts
 from a3gnn.training.describe import described
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
@@ -415,3 +418,17 @@ def test_tuning_refuses_links_with_times(tmp_path: Path) -> None:
             run(spec, memory_limit="4GiB", notify=lambda line: None, out=tmp_path / "new")
     result = command("profile", "--dataset", spec, "--store", str(tmp_path / "store.sqlite"), "--configs", "1")
     assert "links must have no times for profile" in result.stderr
+
+
+@pytest.mark.parametrize("count", [EVENTS, EVENTS + 1, 2 * EVENTS])
+def test_links_of_one_time_are_no_competitors_over_the_border_of_a_batch(count: int) -> None:
+    pairs = np.stack([np.zeros(count), np.arange(count)]).astype(np.int32)
+    zeros = np.zeros(count, dtype=np.int32)
+    links = Links((Relation("user", "sees", "page"),), (1, count), pairs, zeros, ranks=zeros)
+    equal = lambda batch: lambda are_heads: lambda queries, some: torch.zeros(len(queries), len(some))  # noqa: E731
+    assert event_quality("mrr", equal, links, np.arange(count, dtype=np.int32), seed=0) == 1.0
+
+
+def test_layers_that_are_given_are_kept() -> None:
+    assert not Task(fanouts=usual_fanouts(2)).has_default_fanouts
+    assert Task().has_default_fanouts
