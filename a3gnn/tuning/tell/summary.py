@@ -88,7 +88,11 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
     baseline_test = own_test if is_baseline else None if against is None else _tested(tuned.default)
     test = _test(metric, baseline_test, None if is_baseline else own_test)
     ends = list(_ends(tuned, metric, other is not None))
-    table = [*_figures(tuned, front, baseline, other, compared), *(ends or test), *_heuristics(tuned, metric)]
+    table = [
+        *_figures(tuned, front, baseline, other, compared),
+        *(ends or test),
+        *_heuristics(tuned, metric, other is None),
+    ]
     return Summary(
         headline=f"Tuned {MODEL_LABELS.get(task.model, task.model)} on {tuned.setting.graph.name}: "
         + _answer(tuned, front, against, lost, baseline, trials),
@@ -313,11 +317,12 @@ def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterat
     yield _line(f"test {metric.label}", texts, change)
 
 
-def _heuristics(tuned: TunedConfig, metric: Metric) -> Iterator[Line]:
-    """Yields the qualities of scores without a model, on test links if the choice was tested, else on validation."""
+def _heuristics(tuned: TunedConfig, metric: Metric, is_alone: bool) -> Iterator[Line]:
+    """Yields the qualities of predictions without a network, by what the choice is judged on; one column `is_alone`."""
     part = _judged(tuned)[0]
     for name, found in (tuned.heuristics or {}).items():
-        yield _line(f"{part}, {name} alone", ("", metric.show(found[part])), "without a network")
+        shown = metric.show(found[part])
+        yield _line(f"{part}, {name} alone", (shown, "") if is_alone else ("", shown), "without a network")
 
 
 def _judged(tuned: TunedConfig) -> tuple[str, float | None]:
