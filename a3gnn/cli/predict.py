@@ -13,6 +13,7 @@ from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE_LIMIT, Parsed, import_from_here, target_option
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import UsageError
+from a3gnn.metric import HEURISTICS
 
 
 def moment(text: str) -> float:
@@ -47,7 +48,7 @@ _EDGES = "values of edges"
 @click.option("--host-memory-limit", type=SIZE_LIMIT, help="Memory limit; the command stops beyond it.")
 @click.option(
     "--heuristic",
-    type=click.Choice(("popularity", "item-neighbors")),
+    type=click.Choice([name.replace(" ", "-") for name in HEURISTICS]),
     help="Score of links in place of MODEL; it needs no training.",
 )
 @target_option

@@ -81,7 +81,8 @@ def kept_order(graph: GraphArrays, name: str, compute: Callable[[], NDArray[np.i
         if 2 * needed <= shutil.disk_usage(graph.folder).free:
             with suppress(GraphError), keeping(graph, path, needed) as draft:
                 save_npy(draft, order)
-            for other in path.parent.glob(f"{name.split('-')[0]}-{name.split('-')[1]}-*.npy"):
+            policy = "-".join(name.split("-")[:2])
+            for other in path.parent.glob(f"{policy}-*.npy"):
                 if other != path:  # of other fanouts or batch sizes; who has it open keeps it
                     other.unlink(missing_ok=True)
         return order

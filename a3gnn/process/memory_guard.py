@@ -62,9 +62,14 @@ class MemoryGuard:
         return self._peak
 
     @property
+    def _most(self) -> float:
+        """The smaller one of both limits."""
+        return min(limit for limit in (self.limit, self._free, math.inf) if limit is not None)
+
+    @property
     def is_over(self) -> bool:
         """Whether the limit was passed."""
-        return self.peak_bytes > min(limit for limit in (self.limit, self._free, math.inf) if limit is not None)
+        return self.peak_bytes > self._most
 
     def need(self, more: int, remedy: str) -> None:
         """Does nothing if `more` bytes keep the limit.
@@ -72,11 +77,10 @@ class MemoryGuard:
         Raises:
             MemoryLimitError: They don't; the message names `remedy`.
         """
-        needed = host_bytes() + more
-        limit = min(limit for limit in (self.limit, self._free, math.inf) if limit is not None)
-        if needed > limit:
+        needed, most = host_bytes() + more, self._most
+        if needed > most:
             raise MemoryLimitError(
-                f"the run must keep to {format_size(limit)} of host memory, but needs at least {format_size(needed)}; "
+                f"the run must keep to {format_size(most)} of host memory, but needs at least {format_size(needed)}; "
                 f"{remedy}"
             )
 

@@ -40,7 +40,7 @@ class BlockReader:
         if (found := _file_at(rows.ctypes.data)) is not None:
             path, self._begin = found
             self._file, self._direct = _opened(path)
-        nbytes = max(BLOCK_BYTES, self._row_bytes) + 2 * _ALIGNED_BYTES
+        nbytes = self.scratch_bytes(self._row_bytes) // READERS
         self._spare: SimpleQueue[mmap.mmap] = SimpleQueue()
         for _ in range(READERS):
             self._spare.put(mmap.mmap(-1, nbytes))
