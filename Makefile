@@ -16,10 +16,14 @@ BENCHMARKS := engine emulated service surrogate_card
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test test-slow test-change test-weekly kernels lint docs notebooks bench corpus grids policy peers services clean
+.PHONY: tune help test test-slow test-change test-weekly kernels lint docs dist notebooks bench corpus grids policy peers \
+	services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 test: $(VENV)/.dev  ## run the tests, but for the slow ones
 	$(PYTEST) -m "not slow and not weekly and not margin"
@@ -44,6 +48,11 @@ lint: $(VENV)/.dev  ## check style and types
 docs: $(VENV)/.docs  ## build the docs site into site/
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build
 	@echo "site/index.html is the docs site; to search in it, serve it: $(BIN)/python -m http.server --directory site"
+
+# hatchling writes the same bytes for the same commit: its times are the commit's.
+dist: $(VENV)/bin/python  ## build the wheel and the source package of this commit into dist/
+	$(PIP) build
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --quiet --outdir dist
 
 notebooks: $(VENV)/.dev  ## execute the notebooks in place
 	for notebook in notebooks/*.ipynb; do \

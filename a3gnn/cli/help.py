@@ -69,7 +69,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     ),
     "serve": (
         ("Common options", ("folder", "data_root", "host", "port", "token")),
-        ("Access", ("allow_host", "allow_model")),
+        ("Access", ("allow_host", "allow_model", "access_log")),
         ("Limits of graphs", ("max_upload", "max_uploads", "max_nodes", "max_edges")),
         ("Limits of studies", ("max_budget", "max_trials", "max_epochs", "max_hidden", "max_memory")),
         ("Queue", ("max_queued", "at_once", "lease")),

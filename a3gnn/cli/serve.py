@@ -70,6 +70,7 @@ from a3gnn.cli.options import DURATION, SIZE, address_options, import_from_here
     show_default=True,
     help="Studies that run at the same time; 0 runs none.",
 )
+@click.option("--access-log", is_flag=True, help="Print a line per request: time, path, status, duration, address.")
 @executor_options(ONE_KIND)
 def serve(**options: Any) -> None:
     """Serve studies over HTTP: start, watch, stop and resume tunes, and download their results.
@@ -103,6 +104,7 @@ def serve(**options: Any) -> None:
         max_queued=options["max_queued"],
         lease_s=options["lease"],
         at_once=options["at_once"],
+        access_log=options["access_log"],
         trials=take_choice(options),
     )
     if settings.allowed_models:

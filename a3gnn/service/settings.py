@@ -58,6 +58,7 @@ class ServiceSettings:
         max_queued: Most jobs that may wait.
         lease_s: Seconds without a client after which a study whose trials the client runs makes room for another one.
         at_once: Most jobs that run at once; their trials take turns.
+        access_log: Whether stderr gets a line per request.
         trials: Where the trials of studies run.
 
     Raises:
@@ -85,6 +86,7 @@ class ServiceSettings:
     max_queued: int = 100
     lease_s: float = 3600.0
     at_once: int = 1
+    access_log: bool = False
     trials: ExecutorChoice = field(default_factory=ExecutorChoice)
 
     def __post_init__(self) -> None:

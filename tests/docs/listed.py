@@ -35,6 +35,8 @@ LINK_TUNES = "tests/tuning/test_link_tunes.py runs such on a small graph"
 EVENTS = "tests/training/test_events.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
+CONTAINER = "needs a container runtime; tests/service/test_deployment.py reads its files"
+BACKUP = "needs the programs sqlite3 and rsync"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
 COMMANDS: dict[str, dict[str, str]] = {
@@ -48,6 +50,15 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --algorithm distdgl --ranks 2 --model sage --dataset graph.npz --out runs/distdgl": RUN,
         "torchrun --standalone --nproc-per-node 4 -m a3gnn train --algorithm p3 --config runs/mine/tuned.json"
         " --out runs/p3": FOUR,
+    },
+    "docs/howto/deploy.md": {
+        "mkdir -p secrets graphs": CONTAINER,
+        "python3 -c 'import secrets; print(secrets.token_urlsafe(32))' > secrets/token": CONTAINER,
+        "cp secrets/token secrets/database": CONTAINER,
+        "docker compose up --build": CONTAINER,
+        "sqlite3 runs/service/service.sqlite \".backup 'backup.sqlite'\"": BACKUP,
+        "rsync -a runs/service/ /backup/service/": BACKUP,
+        "mv backup.sqlite /backup/service/service.sqlite": BACKUP,
     },
     "docs/howto/distributed.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train runs/mine --out runs/two": RUN,

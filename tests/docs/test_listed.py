@@ -25,7 +25,7 @@ REQUESTED = {field.name for field in fields(TuneRequest)} - {"spec", "fixed"} | 
 WITHOUT_TRIALS = {"budget": 1, "engine": "ppo", "accuracy_epochs": None, "target_accuracy": None}
 #: Folders that must be there for an option or an argument to be taken.
 FOLDERS = ("fast/huge", "data/parts/part-0")
-LANGUAGES = {"bash", "python", "diff", "text", "json", "yaml", "toml"}
+LANGUAGES = {"bash", "python", "diff", "text", "json", "yaml", "toml", "ini", "nginx"}
 SHOWN = [(page, command) for page in PAGES for block in shown(page, "bash") for command in block.commands]
 
 

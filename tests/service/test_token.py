@@ -38,7 +38,8 @@ def test_without_the_token_nothing_is_answered(server: Server, headers: dict[str
         assert answer.status == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
         assert TOKEN.encode() not in answer.content
-    assert server.ask("GET", "/healthz", headers=headers).status == 200
+    for path in ("/healthz", "/livez", "/readyz"):
+        assert server.ask("GET", path, headers=headers).status == 200
 
 
 def test_with_the_token_everything_is(server: Server) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import re
+import secrets
 import time
 from collections import Counter
 from typing import NamedTuple
@@ -33,12 +35,16 @@ _COOKIE = "a3gnn_session"
 #: Bytes of a body that earn another second; as Apache's mod_reqtimeout.
 _LEAST_RATE = 500
 _SAFE = ("GET", "HEAD", "OPTIONS")
-#: Paths that answer without a token: the health check, and the page that takes the token with its style.
-OPEN = ("/healthz", "/login", "/static/study.css", "/static/pages.css")
+#: Paths that answer without a token: the health checks, and the page that takes the token with its style.
+OPEN = ("/livez", "/readyz", "/healthz", "/login", "/static/study.css", "/static/pages.css")
 #: The key of a request's scope that holds the secret of the session that allows it.
 SESSION = "a3gnn.session"
 #: A Host header: a name or an address, and maybe a port.
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+#: A request's name, of a proxy in front of the server; another one is replaced.
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
+#: Has one line per request (`a3gnn serve --access-log`): method, path, status, milliseconds, address and name.
+ACCESS = logging.getLogger("a3gnn.service.access")
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -79,7 +85,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 500
+        begun, status, name = time.perf_counter(), 500, _request_id(scope)
         limit = self._uploads.get(scope["path"], _OPEN_BODY if scope["path"] in OPEN else _USUAL_BODY)
         body = _Body(receive, limit, scope["method"] in _SAFE)
 
@@ -94,7 +100,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = LEFT if body.has_left else message["status"]
                 have = {name for name, _ in message.get("headers", ())}
-                message["headers"] = [*message.get("headers", ()), *(one for one in _HEADERS if one[0] not in have)]
+                more = (*_HEADERS, (b"x-request-id", name.encode()))
+                message["headers"] = [*message.get("headers", ()), *(one for one in more if one[0] not in have)]
             await send(message)
 
         try:
@@ -108,7 +115,10 @@ class Guard:
         finally:
             method = scope["method"] if scope["method"] in (*_SAFE, "POST", "DELETE", "PUT", "PATCH") else "other"
             self.requests[method, status] += 1
-            self.seconds += time.perf_counter() - begun
+            seconds = time.perf_counter() - begun
+            self.seconds += seconds
+            address = (scope.get("client") or ("-",))[0]
+            ACCESS.info("%s %r %d %.1f ms %s %s", method, scope["path"], status, seconds * 1e3, address, name)
 
     async def _check(self, scope: Scope, limit: BodyLimit) -> None:
         headers: dict[str, str] = {}
@@ -200,6 +210,12 @@ class Guard:
         if problem.status == 408:
             answer.headers["connection"] = "close"  # the rest of the body is not read
         await answer(scope, receive, send)
+
+
+def _request_id(scope: Scope) -> str:
+    """Returns the name that a proxy gave to the request, or a new one."""
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
 
 
 class BodyLimit(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import socket
 import threading
@@ -74,6 +75,8 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
             threading.Thread(target=app.state.service.leave, daemon=True).start()  # it takes locks
             super().handle_exit(sig, frame)
 
+    if settings.access_log:
+        _print_access()
     config = uvicorn.Config(
         app.state.guard,
         http=Connection,
@@ -94,6 +97,16 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
         notify("other machines need a name or an address of --allow-host to reach the server; none is set")
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after its shutdown
         Server(config).run(sockets=[listening])
+
+
+def _print_access() -> None:
+    from a3gnn.service.http.security import ACCESS
+
+    lines = logging.StreamHandler()
+    lines.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    ACCESS.addHandler(lines)
+    ACCESS.setLevel(logging.INFO)
+    ACCESS.propagate = False
 
 
 def _listen(settings: ServiceSettings) -> socket.socket:

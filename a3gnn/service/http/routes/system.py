@@ -23,13 +23,20 @@ router = APIRouter(tags=["server"], responses=PROBLEMS)
 _started = time.time()
 
 
-@router.get("/healthz", summary="Check the server's health", responses=answers(HealthAnswer))
-def healthz(service: Asked) -> Response:
-    """Answers 200 if the database answers and the queue's thread runs."""
-    service.jobs.counts()
+@router.get("/livez", summary="Check that the server need not be restarted", responses=answers(HealthAnswer))
+def livez(service: Asked) -> Response:
+    """Answers 200 if the queue's thread runs, with or without a database: a restart would end running trials."""
     if not service.worker.is_alive():
         raise ProblemDetails(503, "queue", "the queue's thread has ended; restart the server, which loses nothing")
     return json_answer({"status": "ok", "version": __version__})
+
+
+@router.get("/readyz", summary="Check that the server can take requests", responses=answers(HealthAnswer))
+@router.get("/healthz", summary="The same, by its older name", responses=answers(HealthAnswer))
+def readyz(service: Asked) -> Response:
+    """Answers 200 if the database answers, too."""
+    service.jobs.counts()
+    return livez(service)
 
 
 @router.get("/metrics", summary="Show counters for Prometheus", response_class=PlainTextResponse)
