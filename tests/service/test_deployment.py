@@ -22,7 +22,17 @@ FILES = ("Dockerfile", "compose.yaml", "docs/howto/deploy.md", "docs/howto/servi
 def test_options_of_the_server_exist(file: str) -> None:
     lines = [line for line in (ROOT / file).read_text().splitlines() if "serve" in line.lower() or "--allow" in line]
     named = {option for line in lines for option in re.findall(r"(?<!\S)--[a-z][a-z-]+", line)}
-    others = {"--build", "--profile", "--server", "--dataset", "--budget", "--executor", "--machines", "--folder"}
+    others = {
+        "--build",
+        "--no-cache-dir",
+        "--profile",
+        "--server",
+        "--dataset",
+        "--budget",
+        "--executor",
+        "--machines",
+        "--folder",
+    }
     assert named - OPTIONS <= others
 
 

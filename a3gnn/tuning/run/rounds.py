@@ -100,8 +100,10 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
         runner.notify(line)
     if reference is not None and reference.target <= unlearnt:
         same = "popularity" if "popularity" in history.study.heuristics else "predicting the same for all"
+        learned = f"the baseline has learned no more than {metric.show(reference.val_accuracy)}, and "
         runner.notify(
-            f"a target of {metric.show(reference.target)} needs no learning: {same} has a "
+            f"{learned if reference.val_accuracy < unlearnt else ''}a target of {metric.show(reference.target)} needs "
+            f"no learning: {same} has a "
             f"validation {metric.label} of {metric.show(unlearnt)}. Give a better {option('target_accuracy')}"
         )
     return history

@@ -165,14 +165,20 @@ class History:
 
     @cached_property
     def reference(self) -> Reference | None:
-        """The reference's budget and target, from its metrics and curve; None before it is measured."""
+        """The reference's budget and target, from its metrics and curve; None before it is measured.
+
+        If the reference is no better than what needs no learning, that is the target.
+        """
         metrics, trial = self.reference_metrics, self.reference_trial
         if metrics is None or metrics.curve is None or trial is None:
             return None
         kept = None if self.compared is None else self.compared.target
         target = self.study.target if kept is None else kept
         longest = self.curve(trial.measurement.config)
-        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, target, longest)
+        reference = Reference.of(metrics, metrics.curve, self.study.request.max_drop, target, longest)
+        if target is None and reference is not None and reference.val_accuracy < self.study.unlearnt:
+            return dataclasses.replace(reference, target=self.study.unlearnt)
+        return reference
 
     @cached_property
     def reference_metrics(self) -> Metrics | None:
