@@ -24,6 +24,7 @@ def test_options_of_the_server_exist(file: str) -> None:
     named = {option for line in lines for option in re.findall(r"(?<!\S)--[a-z][a-z-]+", line)}
     others = {
         "--build",
+        "--help",
         "--no-cache-dir",
         "--profile",
         "--server",
