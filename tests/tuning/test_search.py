@@ -12,7 +12,7 @@ import pytest
 
 from a3gnn import predict, train, tune
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.page.views import study_views
@@ -197,6 +197,14 @@ def test_a_model_that_is_too_wide_breaks_the_limit_and_the_tune_goes_on(
     assert isinstance(trials[0].measurement.outcome, Failure)
     assert any(one.metrics for one in trials)
     assert found.tuned.task.hidden_channels <= 16
+
+
+def test_a_search_without_a_width_that_fits_is_refused_before_anything_is_trained(
+    quick_tune: Callable[..., TuneResult], tmp_path: Path
+) -> None:
+    with pytest.raises(InfeasibleError, match="hidden_channels must have a value that fits 500"):
+        quick_tune(search={"hidden": [2**16, 2**17], "layers": [3]}, memory_limit="500MiB")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("engine", ["ppo", "gp", "tpe", "nsga2"])
