@@ -177,10 +177,11 @@ def _attributes(tune: KeptTune) -> dict[str, Any]:
 
 def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
     """Returns the knobs' distributions: names as categories, numbers on their scale, over space and trials."""
-    configs = [trial.measurement.config.to_dict() for trial in tune.history.trials]
+    space = tune.history.study.space
+    configs = [space.values(trial.measurement.config) for trial in tune.history.trials]
     return {
         knob.name: _distribution(knob, [*knob.values, *(config[knob.name] for config in configs)])
-        for knob in tune.history.study.space.knobs
+        for knob in space.knobs
     }
 
 
@@ -215,7 +216,8 @@ def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution
     }
     if (row := tune.played_off.get(measurement.config.key())) is not None:
         attributes["play_off"] = dataclasses.asdict(row.measured) | {"labels": list(row.labels), "note": row.note}
-    params = {name: _coded(value) for name, value in measurement.config.to_dict().items() if name in known}
+    values = tune.history.study.space.values(measurement.config)
+    params = {name: _coded(value) for name, value in values.items() if name in known}
     found = create_trial(params=params, distributions=known, user_attrs=attributes, **fields)
     found.datetime_start = datetime.fromisoformat(measurement.created).astimezone().replace(tzinfo=None)
     found.datetime_complete = found.datetime_start + timedelta(seconds=measurement.seconds)
@@ -255,17 +257,17 @@ def _measured(tune: KeptTune, trial: Trial) -> dict[str, Any]:
 
 def _distribution(knob: Knob, values: Sequence[Any]) -> BaseDistribution:
     distinct = list(dict.fromkeys(map(_coded, values)))
-    if isinstance(knob.domain, OneOf | WholeOrTask):
+    if isinstance(knob.domain, OneOf | WholeOrTask) or knob.scale == "choice":
         return CategoricalDistribution(distinct)
     log = knob.scale == "log2" and min(distinct) > 0
-    if isinstance(knob.domain, Real):
+    if isinstance(knob.domain, Real) or any(isinstance(value, float) for value in distinct):
         return FloatDistribution(min(distinct), max(distinct), log=log)
     return IntDistribution(min(distinct), max(distinct), log=log)
 
 
 def _coded(value: Any) -> Any:
     """Returns a knob's value; None, which means the task's value, as the command line writes it."""
-    return TASKS if value is None else value
+    return TASKS if value is None else str(value) if isinstance(value, tuple) else value
 
 
 def _values(figures: Figures, objectives: Objectives) -> list[float]:

@@ -35,7 +35,7 @@ class Proposal:
     """A configuration to measure next.
 
     Attributes:
-        reason: default, longer, best, front or smallest; closest in tunes of older versions.
+        reason: default, longer, enqueued, best, front or smallest; closest in tunes of older versions.
         config: The configuration.
     """
 
