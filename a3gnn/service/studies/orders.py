@@ -223,6 +223,7 @@ class StudyOrder(Question):
     ] = "server"
     accuracy_epochs: Count | None = None
     target_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
+    references: Annotated[bool, Field(description="Train models of nodes without a graph network first.")] = True
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
         """Returns the arguments of `tune`, as JSON types, without the graph and without the places it writes to.
@@ -230,7 +231,7 @@ class StudyOrder(Question):
         Raises:
             UsageError: A field is not valid.
         """
-        own = ("budget", "engine", "accuracy_epochs", "target_accuracy")
+        own = ("budget", "engine", "accuracy_epochs", "target_accuracy", "references")
         checked = self._checked(settings, **{name: getattr(self, name) for name in own})
         return {**checked, "trainer": self.trainer}
 

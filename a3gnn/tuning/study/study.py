@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
-from a3gnn.checks import checked_limit, positive_number, real_number, whole_number
+from a3gnn.checks import checked_limit, flag, positive_number, real_number, whole_number
 from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, with_kept_policy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
@@ -32,6 +32,8 @@ _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 #: or target need it, or as long as its accuracy can still stop improving within that. It may take so many seconds at
 #: least. A budget in trials counts as so many seconds. Guesses: the baseline's seconds are missing elsewhere.
 _CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.0
+#: Share of the budget that models without a network may take. Guess.
+_REFERENCES_SHARE = 1 / 10
 
 
 #: Default engines of older versions, in stored tunes.
@@ -62,6 +64,8 @@ class TuneRequest:
             a schedule, the default trains until its accuracy stops improving.
         target_accuracy: The validation quality to reach, in percent, or an error; None takes the default's best less
             `max_accuracy_drop`.
+        references: Whether models without a graph network are trained first, on nodes
+            (`a3gnn.evaluation.row_models`).
 
     Raises:
         UsageError: An option has a wrong value.
@@ -80,6 +84,7 @@ class TuneRequest:
     seed: int = 0
     accuracy_epochs: int | None = None
     target_accuracy: float | None = None
+    references: bool = True
 
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("priority", Priority)):
@@ -92,6 +97,7 @@ class TuneRequest:
             "max_accuracy_drop": real_number(option("max_accuracy_drop"), self.max_accuracy_drop, "points"),
             "budget": positive_number(option("budget"), self.budget, "a duration such as 10min or a number of trials"),
             "seed": whole_number(option("seed"), self.seed, 0),
+            "references": flag(option("references"), self.references),
         }
         if self.memory_limit != DEFAULT_PEAK:
             checked["memory_limit"] = checked_limit(option("memory_limit"), self.memory_limit)
@@ -262,6 +268,11 @@ class Study:
         """The requested validation quality in [0, 1], or None."""
         asked = self.request.target_accuracy
         return None if asked is None else self.setting.metric.quality_of(option("target_accuracy"), asked)
+
+    @property
+    def references_s(self) -> float:
+        """Most seconds of models without a network."""
+        return self.longest_s * _REFERENCES_SHARE
 
     @property
     def reference_curve(self) -> CurvePlan:
