@@ -16,7 +16,7 @@ from a3gnn.evaluation.event_quality import EVENTS, event_heuristics
 from a3gnn.evaluation.heuristics import label_propagation
 from a3gnn.evaluation.link_evaluator import Part, block_bytes, judged_links
 from a3gnn.evaluation.link_quality import heuristic_qualities
-from a3gnn.evaluation.row_models import fit, tested_quality
+from a3gnn.evaluation.row_models import fit, quality_on_test
 from a3gnn.evaluation.share import LeftOutError, Share
 from a3gnn.evaluation.tally import new_tally
 from a3gnn.graphs.graph import Graph
@@ -88,7 +88,7 @@ def row_references(
         share = Share((end - begin) / (len(ROW_MODELS) - place), budget_bytes)
         try:
             fitted = fit(name, graph, task, share)
-            found[name] = {"validation": fitted.validation, "test": tested_quality(fitted, graph, task, share)}
+            found[name] = {"validation": fitted.validation, "test": quality_on_test(fitted, graph, task, share)}
         except LeftOutError as reason:
             notify(f"without a graph network, {name} is left out: {reason}")
             continue

@@ -30,7 +30,8 @@ from a3gnn.models.loss import loss_of
 from a3gnn.seeding import derive, generator
 from a3gnn.task import Task
 
-#: Tried weight decays, the first two of published winners (tunedGNN's README), the last for few train nodes.
+#: Weight decays, tried in order until validation is no better: the first two of published winners (tunedGNN's README),
+#: the last for few train nodes.
 _DECAYS = (0.0, 5e-4, 5e-3)
 #: Hidden width, dropout and learning rates (MLP, linear). The first three are `Task`'s defaults.
 _HIDDEN, _DROPOUT, _RATES = 256, 0.5, (0.003, 0.01)
@@ -90,7 +91,7 @@ def quality(
     return found.quality()
 
 
-def tested_quality(found: Fitted, graph: Graph, task: Task, share: Share) -> float:
+def quality_on_test(found: Fitted, graph: Graph, task: Task, share: Share) -> float:
     """Returns the quality of a fitted model on all test nodes.
 
     Raises:
@@ -181,9 +182,13 @@ class _Training:
         self._levels = (float(values.mean()), float(values.std()) or 1.0) if len(values) else (0.0, 1.0)
 
     def best(self) -> Fitted:
-        """Returns the net with the best validation quality of all weight decays."""
-        nets = [self._trained(decay) for decay in _DECAYS]
-        validation, net = max(nets, key=lambda one: one[0])
+        """Returns the net with the best validation quality of the tried weight decays."""
+        validation, net = self._trained(_DECAYS[0])
+        for decay in _DECAYS[1:]:
+            found, other = self._trained(decay)
+            if found <= validation:
+                break
+            validation, net = found, other
         return Fitted(validation, partial(net.outputs, self._rows))
 
     def _trained(self, decay: float) -> tuple[float, _Net]:
@@ -207,7 +212,7 @@ class _Training:
             if since == _PATIENCE:
                 break
             if not place and not decay:
-                self._share.need_seconds((monotonic() - begin) * _PATIENCE * len(_DECAYS))
+                self._share.need_seconds((monotonic() - begin) * _PATIENCE * 2)  # two weight decays at least
         net.load_state_dict(best[1])
         return best[0], net
 

@@ -112,7 +112,8 @@ def tune(
         target_accuracy: The validation quality to reach, by the metric, in percent (for mae, the error). Seconds to
             accuracy are counted to it. By default the default's best less `max_accuracy_drop`.
         references: Whether to train models of nodes without a graph network first: linear, an MLP, and boosted trees,
-            for at most a tenth of the budget. The summary says whether one is nearly as good as the baseline.
+            for at most a tenth of the budget and a minute. The summary names one that is nearly as good as the
+            baseline.
         store: Where measurements are stored and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by
             default.
         out: A new folder; runs/GRAPH by default.

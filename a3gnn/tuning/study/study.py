@@ -32,8 +32,8 @@ _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 #: or target need it, or as long as its accuracy can still stop improving within that. It may take so many seconds at
 #: least. A budget in trials counts as so many seconds. Guesses: the baseline's seconds are missing elsewhere.
 _CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.0
-#: Share of the budget that models without a network may take. Guess.
-_REFERENCES_SHARE = 1 / 10
+#: Share of the budget that models without a network may take, and most seconds. Guesses.
+_REFERENCES_SHARE, _MOST_REFERENCES_S = 1 / 10, 60.0
 
 
 #: Default engines of older versions, in stored tunes.
@@ -272,7 +272,7 @@ class Study:
     @property
     def references_s(self) -> float:
         """Most seconds of models without a network."""
-        return self.longest_s * _REFERENCES_SHARE
+        return min(self.longest_s * _REFERENCES_SHARE, _MOST_REFERENCES_S)
 
     @property
     def reference_curve(self) -> CurvePlan:
