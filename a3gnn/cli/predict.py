@@ -51,7 +51,7 @@ _EDGES = "values of edges"
 @click.option(
     "--heuristic",
     type=click.Choice([*_LINKS, *_NODES]),
-    help="In place of MODEL: a score of links, or a model of nodes without a graph network, which is trained first.",
+    help="Score of links, or model of nodes without a graph network, in place of MODEL.",
 )
 @target_option
 @click.option("--top", type=click.IntRange(1), help="Links of each source, with a model of links. Default: 10.")

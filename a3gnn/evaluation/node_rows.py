@@ -136,4 +136,6 @@ def _as_matrix(rows: Tensor) -> Matrix:
 
 
 def _nbytes(matrix: Matrix) -> int:
-    return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes if issparse(matrix) else matrix.nbytes
+    if isinstance(matrix, np.ndarray):
+        return matrix.nbytes
+    return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)

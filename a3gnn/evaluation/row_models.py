@@ -153,7 +153,10 @@ class _Net(nn.Module):
             x = linear(x, (self.weight * self.scale.factor[:, None]).t(), self.bias)
         else:
             x = ((x - self.scale.shift) * self.scale.factor) @ self.weight + self.bias
-        return x if self.last is None else self.last(functional.dropout(x.relu(), _DROPOUT, self.training))
+        if self.last is None:
+            return x
+        out: Tensor = self.last(functional.dropout(x.relu(), _DROPOUT, self.training))
+        return out
 
     @torch.no_grad()
     def outputs(self, rows: NodeRows, ids: NDArray[np.int32]) -> Tensor:

@@ -142,8 +142,8 @@ def _with_references(
     Popularity is the same for all sources.
     """
     request, begin, metric = study.request, time.monotonic(), study.setting.metric
-    found = kept
-    if found is None:
+    found = dict(kept or {})
+    if kept is None:
         validation, test = (references(part, graph, request.task, request.evaluation_bytes) for part in PARTS)
         found = {name: {"validation": validation[name], "test": test[name]} for name in validation}
         if validation:
@@ -151,8 +151,7 @@ def _with_references(
             took = format_seconds(time.monotonic() - begin)
             notify(f"without a network, validation {metric.label}: {shown} (took {took})")
         if request.references:
-            seconds = study.references_s
-            found |= row_references(graph, request.task, request.evaluation_bytes, seconds, notify)
+            found |= row_references(graph, request.task, request.evaluation_bytes, study.references_s, notify)
     same = found["popularity"]["validation"] if "popularity" in found else unlearnt(graph, request.task)
     return dataclasses.replace(study, unlearnt=same, heuristics=found)
 
