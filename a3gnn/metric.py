@@ -28,6 +28,11 @@ MetricName = LabelMetricName | RankMetricName
 RANK_METRICS: tuple[RankMetricName, ...] = get_args(RankMetricName)
 #: Scores of links without a model, by name (`a3gnn.evaluation.heuristics`).
 HEURISTICS = ("popularity", "item neighbors")
+#: Models of nodes without a graph network, by name, from cheap to dear (`a3gnn.evaluation.row_models`).
+RowModel = Literal["linear", "mlp", "boosting", "neighbor boosting"]
+ROW_MODELS: tuple[RowModel, ...] = get_args(RowModel)
+#: Most quality that one of them may be below a network's and still be named. Guess: as far as seeds spread.
+_NEARLY = 0.005
 METRIC_NAMES: tuple[MetricName, ...] = (*get_args(LabelMetricName), *RANK_METRICS)
 #: Kind of a graph's labels: a class per node, several 0/1 labels per node, or a value per node (regression).
 LabelTarget = Literal["classes", "labels", "values"]
@@ -157,6 +162,17 @@ class Metric:
 
 
 ACCURACY = Metric("accuracy")
+
+
+def nearly_as_good(found: Mapping[str, float], network: float | None) -> str:
+    """Returns the best prediction without a network, if it is at most half a point below a network's quality; else "".
+
+    Args:
+        found: The validation quality of each prediction.
+        network: The network's validation quality; None if unknown.
+    """
+    best = max(found, key=found.__getitem__, default="")
+    return best if best and network is not None and found[best] >= network - _NEARLY else ""
 
 
 def checked_metric(value: Any) -> str | None:

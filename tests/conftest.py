@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from a3gnn._imports import importing
 from a3gnn.cli import main as entry_point
 from a3gnn.config import TrainConfig
+from a3gnn.evaluation import references
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.launch import QUICK_VARIABLE
@@ -115,6 +116,14 @@ def quick_trials() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(QUICK_VARIABLE, "1")
         patch.setattr(probe, "QUICK", True)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_models_of_rows() -> Iterator[None]:
+    """No training and no tune trains models without a graph network beside its own: their own tests do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(references, "_TRAINED", False)
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
@@ -13,28 +14,32 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from a3gnn.checks import checked_limit
-from a3gnn.errors import A3GNNError, GraphError, ModelError, UsageError
-from a3gnn.evaluation.choose_metric import notify_edges
-from a3gnn.evaluation.evaluate import checked_outputs, edges_of
+from a3gnn.errors import A3GNNError, GraphError, ModelError, UsageError, unknown_name
+from a3gnn.evaluation.choose_metric import notify_edges, with_metric
+from a3gnn.evaluation.evaluate import checked_outputs, edges_of, metric_of
 from a3gnn.evaluation.inference import Inference, Scratch
+from a3gnn.evaluation.node_rows import NodeRows
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
-from a3gnn.graphs.as_graph import as_unlabeled, is_data
+from a3gnn.evaluation.row_models import fit
+from a3gnn.evaluation.share import LeftOutError, Share
+from a3gnn.graphs.as_graph import as_graph, as_unlabeled, is_data
 from a3gnn.graphs.edge_values import num_edge_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import is_file
 from a3gnn.loader.seeds import InputNodes
-from a3gnn.metric import Target
+from a3gnn.metric import AUTO, ROW_MODELS, RowModel, Target
 from a3gnn.models.model import build_model
 from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel
-from a3gnn.notify import listener
+from a3gnn.notify import detail, listener
 from a3gnn.option_names import option
 from a3gnn.pipeline.pipeline import checked_device
 from a3gnn.process.memory_guard import MemoryGuard
 from a3gnn.storage.atomic import need_room
 from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.storage.npy import NpyWriter
+from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.units import count
@@ -48,9 +53,10 @@ _NODE_BYTES = 5
 
 
 def predict(
-    model: str | Path | SavedModel,
+    model: str | Path | SavedModel | None,
     dataset: GraphLike,
     *,
+    heuristic: str | None = None,
     nodes: Any = None,
     host_memory_limit: str | int | None = None,
     device: str | None = None,
@@ -66,9 +72,12 @@ def predict(
     evaluation (`docs/reference/own_models.md`). A message is printed if that uses a fixed sample of in-neighbors.
 
     Args:
-        model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`.
+        model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`; or None with a heuristic.
         dataset: A graph, a PyG `Data`, or an argument of `Graph.load`. Only x and edge_index are read from a `Data`, an
             .npz and a .pt file. It may be another graph than the training graph, with the same number of features.
+            Without a model, its labels and its split are read, too.
+        heuristic: A model without a graph network, which is trained first: linear, mlp, boosting or neighbor-boosting
+            (`a3gnn.evaluation.row_models`). Validation nodes choose by the metric that suits the labels.
         nodes: Node ids in any order, or a bool mask over the nodes; None takes all nodes.
         host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
         device: cpu or cuda; by default cuda if it is available.
@@ -84,24 +93,25 @@ def predict(
     """
     notify = listener(notify)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
-    asked = _Asked.of(model, dataset, nodes, device, notify)
+    asked = _opened(model, dataset, heuristic, nodes, device, notify)
     with MemoryGuard(limit) as guard:
-        columns = asked.saved.num_outputs
+        columns = asked.columns
         guard.need(4 * len(asked.ids) * columns, "write them with a3gnn predict --out, or give fewer nodes")
         found = torch.empty(len(asked.ids), columns)
         done = 0
-        for some in _predicted(asked, limit, guard, notify):
+        for some in asked.predicted(limit, guard, notify):
             found[done : done + len(some)] = some
             done += len(some)
-    found = found[:, 0] if asked.saved.target == "values" else found
+    found = found[:, 0] if asked.target == "values" else found
     return found if asked.places is None else found[torch.from_numpy(asked.places)]
 
 
 def save_predictions(
     path: Path,
-    model: str | Path | SavedModel,
+    model: str | Path | SavedModel | None,
     dataset: GraphLike,
     *,
+    heuristic: str | None = None,
     host_memory_limit: str | int | None = None,
     device: str | None = None,
     notify: Callable[[str], None] | None = None,
@@ -116,19 +126,86 @@ def save_predictions(
     """
     notify = listener(notify)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
-    asked = _Asked.of(model, dataset, None, device, notify)
-    count, columns = len(asked.ids), asked.saved.num_outputs
+    asked = _opened(model, dataset, heuristic, None, device, notify)
+    count, columns = len(asked.ids), asked.columns
     try:
         need_room(path.parent, 4 * count * columns)
     except OSError as error:
         raise A3GNNError(
             f"predictions can't be written to {path.parent}: {error}; give a file on another disk"
         ) from error
-    of_values = asked.saved.target == "values"
+    of_values = asked.target == "values"
     with MemoryGuard(limit) as guard, NpyWriter(path, np.float32, None if of_values else columns) as file:
-        for some in _predicted(asked, limit, guard, notify, path.parent):
+        for some in asked.predicted(limit, guard, notify, path.parent):
             file.append((some[:, 0] if of_values else some).numpy())
     return (count,) if of_values else (count, columns)
+
+
+def _opened(
+    model: str | Path | SavedModel | None,
+    dataset: GraphLike,
+    heuristic: str | None,
+    nodes: Any,
+    device: str | None,
+    notify: Callable[[str], None],
+) -> _Asked | _WithoutNetwork:
+    """Returns what to predict; arguments and errors as for `predict`."""
+    if (model is None) == (heuristic is None):
+        raise UsageError(f"predictions need a model or {option('heuristic')}, got {'both' if heuristic else 'neither'}")
+    if model is None:
+        assert heuristic is not None, "checked"
+        return _WithoutNetwork.of(heuristic, dataset, nodes, notify)
+    return _Asked.of(model, dataset, nodes, device, notify)
+
+
+class _WithoutNetwork(NamedTuple):
+    """Nodes to predict by a model without a graph network; the attributes are those of `_Asked`."""
+
+    name: RowModel
+    task: Task
+    graph: Graph
+    first: int
+    ids: NDArray[np.int32]
+    places: NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, heuristic: str, dataset: GraphLike, nodes: Any, notify: Callable[[str], None]) -> Self:
+        """Returns the opened graph and its task; arguments and errors as for `predict`."""
+        known = {name.replace(" ", "-"): name for name in ROW_MODELS}
+        if heuristic not in known:
+            raise unknown_name(f"{option('heuristic')} of nodes", heuristic, known)
+        compile_ahead(KernelSet(), notify)
+        graph = as_graph(dataset)
+        if graph.links is not None or graph.is_parted:
+            has = "links or edges are predicted" if graph.links is not None else "graph servers have the graph"
+            raise UsageError(f"{option('heuristic', heuristic)} predicts nodes of a graph in this process, but {has}")
+        task = with_metric(Task(), AUTO, graph, notify)
+        return cls(known[heuristic], task, graph, *_numbered(graph, nodes))
+
+    @property
+    def columns(self) -> int:
+        """Outputs of a node."""
+        return self.graph.num_classes
+
+    @property
+    def target(self) -> Target:
+        """What is predicted."""
+        return self.graph.target
+
+    def predicted(
+        self, limit: int | None, guard: MemoryGuard, notify: Callable[[str], None], out: Path | None = None
+    ) -> Iterator[Tensor]:
+        """As `_Asked.predicted`."""
+        share = Share(math.inf, evaluation_bytes(limit))
+        try:
+            found = fit(self.name, self.graph, self.task, share)
+        except LeftOutError as reason:
+            raise A3GNNError(f"{self.name} can't be trained on {self.graph.name}: {reason}") from reason
+        metric = metric_of(self.task, self.graph)
+        notify(detail(f"{self.name}: validation {metric.label} {metric.show(found.validation)}"))
+        for some in NodeRows(self.graph).chunks(self.ids + np.int32(self.first)):
+            yield probabilities(found.outputs(some), self.target)
+            guard.check()
 
 
 class _Asked(NamedTuple):
@@ -178,32 +255,48 @@ class _Asked(NamedTuple):
                 f"{graph.num_features}; give the same columns"
             )
         check_types(saved, graph)
-        first, count = (0, graph.num_nodes) if graph.types is None else (graph.types.first, graph.types.num_targets)
-        if nodes is None:
-            return cls(saved, graph, first, np.arange(count, dtype=np.int32), None, place)
-        asked = InputNodes.of(nodes, count, name="nodes").nodes
-        ids, places = np.unique(asked, return_inverse=True)
-        return cls(saved, graph, first, ids, None if np.array_equal(ids, asked) else places, place)
+        return cls(saved, graph, *_numbered(graph, nodes), place)
+
+    @property
+    def columns(self) -> int:
+        """Outputs of a node."""
+        return self.saved.num_outputs
+
+    @property
+    def target(self) -> Target:
+        """What is predicted."""
+        return self.saved.target
+
+    def predicted(
+        self, limit: int | None, guard: MemoryGuard, notify: Callable[[str], None], out: Path | None = None
+    ) -> Iterator[Tensor]:
+        """Yields the predictions of `ids`, in order, float32, shape (n, columns), on the CPU.
+
+        Raises:
+            MemoryLimitError: The limit was passed, or can't be kept.
+            A3GNNError: A prediction is NaN or infinite.
+        """
+        saved, due = self.saved, self.ids + np.int32(self.first)
+        if saved.task.own is None:
+            guard.need(_NODE_BYTES * self.graph.num_nodes, "predict a smaller graph, or fewer nodes by nodes=")
+        remedy = (
+            "train the model again with a smaller learning_rate, or give features of the same size as in its training"
+        )
+        own_bytes = evaluation_bytes(limit)
+        for ids, outputs in _outputs(saved, self.graph, due, self.device, own_bytes, guard.check, notify, out):
+            own = ids - np.int32(self.first)
+            yield checked_outputs(own, probabilities(outputs.cpu(), saved.target), remedy, finite=True)
+            guard.check()
 
 
-def _predicted(
-    asked: _Asked, limit: int | None, guard: MemoryGuard, notify: Callable[[str], None], out: Path | None = None
-) -> Iterator[Tensor]:
-    """Yields the predictions of `asked.ids`, in order, float32, shape (n, num_outputs), on the CPU.
-
-    Raises:
-        MemoryLimitError: The limit was passed, or can't be kept.
-        A3GNNError: A prediction is NaN or infinite.
-    """
-    saved, due = asked.saved, asked.ids + np.int32(asked.first)
-    if saved.task.own is None:
-        guard.need(_NODE_BYTES * asked.graph.num_nodes, "predict a smaller graph, or fewer nodes by nodes=")
-    remedy = "train the model again with a smaller learning_rate, or give features of the same size as in its training"
-    own_bytes = evaluation_bytes(limit)
-    for ids, outputs in _outputs(saved, asked.graph, due, asked.device, own_bytes, guard.check, notify, out):
-        own = ids - np.int32(asked.first)
-        yield checked_outputs(own, probabilities(outputs.cpu(), saved.target), remedy, finite=True)
-        guard.check()
+def _numbered(graph: Graph, nodes: Any) -> tuple[int, NDArray[np.int32], NDArray[np.int64] | None]:
+    """Returns the fields `first`, `ids` and `places` of the requested nodes."""
+    first, count = (0, graph.num_nodes) if graph.types is None else (graph.types.first, graph.types.num_targets)
+    if nodes is None:
+        return first, np.arange(count, dtype=np.int32), None
+    asked = InputNodes.of(nodes, count, name="nodes").nodes
+    ids, places = np.unique(asked, return_inverse=True)
+    return first, ids, None if np.array_equal(ids, asked) else places
 
 
 def _outputs(

@@ -48,6 +48,9 @@ from a3gnn.units import count
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
+#: Share of the training's seconds that models without a network may take afterwards, and the seconds that they may take
+#: in any case. Guesses.
+_REFERENCES_SHARE, _REFERENCES_S = 0.1, 5.0
 
 
 def train(
@@ -64,6 +67,7 @@ def train(
     target_accuracy: float | None = None,
     until_target: bool = False,
     metric: str | None = None,
+    references: bool = True,
     trainers: str | None = None,
     trainer_shares: Sequence[int] | None = None,
     trainer_sampling: TrainerSampling = "whole",
@@ -111,6 +115,9 @@ def train(
         metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, rmse, r2, or auto, which chooses by the
             labels (docs/reference/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json
             is given.
+        references: Whether one process also trains models of nodes without a graph network afterwards: linear, an MLP,
+            and boosted trees, for at most a tenth of the training's seconds, or 5 s. The summary says whether one is
+            nearly as good.
         trainers: Devices that train shares of each mini-batch together, such as "cpu:1,cpu:1", or auto for all devices
             of this machine (docs/research/hybrid.md). It overrides the configuration. None uses the configuration's:
             one by default.
@@ -180,6 +187,7 @@ def train(
             ending=ending,
             accuracy=accuracy,
             until_target=until_target,
+            references=flag("references", references) and process.count == 1,
             limit=process.limit(limit, notify),
             resume=resume,
             progress=progress and process.speaks,
@@ -198,6 +206,7 @@ class _Training:
     ending: Ending
     accuracy: float | None
     until_target: bool
+    references: bool
     limit: int | None
     resume: bool
     progress: bool
@@ -221,7 +230,13 @@ class _Training:
                 made = self.opened.trainer(options)
                 process.prepare(made)
             with made as trainer:
-                return self._trained(trainer, interrupt, perf_counter() - before, context_bytes)
+                result = self._trained(trainer, interrupt, perf_counter() - before, context_bytes)
+                if not self.references:
+                    return result
+                seconds = max(_REFERENCES_SHARE * result.train_seconds, _REFERENCES_S)
+                result = result.with_row_references(trainer.row_references(seconds, self.notify))
+                self.folder.finish(result.to_dict())
+                return result
 
     def _trained(self, trainer: Trainer, interrupt: Interrupt, setup_s: float, context_bytes: int) -> TrainResult:
         request, process = self.opened.request, self.opened.process

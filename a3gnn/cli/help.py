@@ -25,7 +25,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
             "Accuracy",
             (
                 *("max_accuracy_drop", "target_accuracy", "metric", "class_weights"),
-                *("accuracy_epochs", "target", "split", "split_seed"),
+                *("accuracy_epochs", "references", "target", "split", "split_seed"),
             ),
         ),
         ("Search", ("search", "fix", "ranges", "engine", "seed", "store", "host_memory_limit")),
@@ -45,7 +45,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
             ("epochs", "patience", "until_target", "auto", "out", "resume", "path", "dataset", "verbose", "quiet"),
         ),
         ("Model", (*_MODEL, "seed")),
-        ("Accuracy", ("target_accuracy", "metric", "class_weights", "target", "split", "split_seed")),
+        ("Accuracy", ("target_accuracy", "metric", "class_weights", "references", "target", "split", "split_seed")),
         ("Memory", ("host_memory_limit", "adapt")),
         ("Several processes", ("ranks", "algorithm")),
         (
@@ -56,7 +56,8 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     ),
     "predict": (
         ("Common options", ("dataset", "out", "target", "host_memory_limit", "quiet")),
-        ("Links and edges", ("top", "at", "heuristic", "edges")),
+        ("Without a model", ("heuristic",)),
+        ("Links and edges", ("top", "at", "edges")),
         _OTHER,
     ),
     "profile": (

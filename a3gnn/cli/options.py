@@ -179,6 +179,12 @@ SIZE = Parsed("size", size_with_unit)
 SIZE_LIMIT, LIMIT, ANY_LIMIT = Limit(), Limit("baseline"), Limit("baseline", "none")
 DURATION = Parsed("duration", parse_duration)
 BUDGET = Parsed("duration|trials", parse_budget)
+REFERENCES = click.option(
+    "--references/--no-references",
+    default=True,
+    show_default=True,
+    help="Train models of nodes without a graph network too, and tell if one is nearly as good.",
+)
 SHARES = Parsed("n1,n2,...", integers("shares must be integers separated by commas, one per trainer, such as 700,324"))
 DEPTHS = Parsed("n1,n2,n3", integers("depths must be three integers separated by commas, such as 1,1,1"))
 FANOUTS = Parsed("k1,k2,...", integers("fanouts must be integers separated by commas, one per layer, such as 25,10"))

@@ -13,7 +13,7 @@ from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE_LIMIT, Parsed, import_from_here, target_option
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import UsageError
-from a3gnn.metric import HEURISTICS
+from a3gnn.metric import HEURISTICS, ROW_MODELS
 
 
 def moment(text: str) -> float:
@@ -30,6 +30,8 @@ _WHAT = {
     "values": "predicted values",
     "links": "the best new links",
 }
+#: Models of nodes without a graph network, and scores of links, as values of --heuristic.
+_NODES, _LINKS = ([name.replace(" ", "-") for name in names] for names in (ROW_MODELS, HEURISTICS))
 #: What a model of values of edges predicts (`SavedModel.predicts`).
 _EDGES = "values of edges"
 
@@ -48,8 +50,8 @@ _EDGES = "values of edges"
 @click.option("--host-memory-limit", type=SIZE_LIMIT, help="Memory limit; the command stops beyond it.")
 @click.option(
     "--heuristic",
-    type=click.Choice([name.replace(" ", "-") for name in HEURISTICS]),
-    help="Score of links in place of MODEL; it needs no training.",
+    type=click.Choice([*_LINKS, *_NODES]),
+    help="Score of links, or model of nodes without a graph network, in place of MODEL.",
 )
 @target_option
 @click.option("--top", type=click.IntRange(1), help="Links of each source, with a model of links. Default: 10.")
@@ -84,6 +86,8 @@ def predict(
     FILE.npy gets a float32 array with one row per node: the probability of each class, the probability of each label
     (several labels per node), or the value (a regression). Predictions use all in-neighbors, without sampling.
 
+    Without MODEL, --heuristic linear, mlp, boosting or neighbor-boosting trains a model without a graph network first.
+
     With a model of links, it gets a table with a row per source and relation: `relation`, `source`, and the `target`
     and `score` of its best new links. Without MODEL, give --target and --heuristic. If links have times, they are
     predicted for one time, and may repeat. With a model of values of edges, a row has `source`, `target`, and `value`,
@@ -91,6 +95,7 @@ def predict(
     """
     from a3gnn.apply.predict import save_predictions
     from a3gnn.apply.predict_links import save_edges, save_links
+    from a3gnn.graphs.as_graph import as_graph
     from a3gnn.storage.atomic import replacing
     from a3gnn.storage.claim import claimed_whole
     from a3gnn.training.saved_model import SavedModel
@@ -101,7 +106,8 @@ def predict(
     with claimed_whole(out, progress(quiet)):
         _check(out)  # another process may have created the file meanwhile
         saved = None if model is None else SavedModel.read(model)
-        target = "links" if saved is None else saved.target
+        graph: Any = as_graph(dataset) if heuristic in _NODES else dataset
+        target = saved.target if saved is not None else graph.target if heuristic in _NODES else "links"
         if saved is not None and saved.task.is_own:
             import_from_here()
         predicts = target if saved is None else saved.predicts
@@ -112,9 +118,11 @@ def predict(
             raise UsageError(f"--edges needs a model of {_EDGES}, got one of {predicts}; leave it out")
         given: dict[str, Any] = {"host_memory_limit": host_memory_limit, "notify": progress(quiet)}
         with replacing(out) as draft:
-            if saved is None or target == "links":
+            if heuristic in _NODES:
+                shape: tuple[int, ...] = save_predictions(draft, None, graph, heuristic=heuristic, **given)
+            elif saved is None or target == "links":
                 of_links = given | {"heuristic": heuristic, "at": at}
-                shape: tuple[int, ...] = save_links(draft, saved, dataset, top or 10, **of_links)
+                shape = save_links(draft, saved, dataset, top or 10, **of_links)
             elif predicts == _EDGES:
                 shape = save_edges(draft, saved, dataset, None if edges is None else _pairs(edges), **given)
             else:

@@ -19,6 +19,7 @@ from a3gnn.cli.help import Command
 from a3gnn.cli.options import (
     DEPTHS,
     DURATION,
+    REFERENCES,
     SHARES,
     SIZE_LIMIT,
     import_from_here,
@@ -96,6 +97,7 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
     metavar="PERCENT",
     help="Validation target by --metric; training reports the time to it. Default: the tune's.",
 )
+@REFERENCES
 @click.option("--until-target", is_flag=True, help="Stop once the target is reached and kept.")
 @click.option(
     "--trainers",

@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from a3gnn.option_names import program
+from a3gnn.metric import nearly_as_good
+from a3gnn.option_names import option, program
 from a3gnn.report.ratios import show_ratio, show_speed
 from a3gnn.report.table import beside, labeled, noted
 from a3gnn.report.text import wrapped
@@ -139,9 +140,8 @@ def _details(result: TrainResult, verbose: bool) -> Iterator[tuple[str, str]]:
         read, used = result.disk_reads["read"], result.disk_reads["used"]
         share = show_ratio(read / max(used, 1))
         yield "Disk", f"{format_size(read)} read for {format_size(used)} of rows that mini-batches used ({share})"
-    better = [name for name, quality in (result.heuristics or {}).items() if quality >= result.test_accuracy]
-    if better:
-        yield "Note", f"at least as good without a model: {', '.join(better)}"
+    for text in _as_good(result):
+        yield "Note", text
     if result.metric.name in ("roc_auc", "average_precision") and "popularity" in (result.heuristics or {}):
         yield "Note", f"{result.metric.label} is against one random negative per link, which is easy; mrr is not"
     if result.task.is_own:
@@ -154,6 +154,20 @@ def _details(result: TrainResult, verbose: bool) -> Iterator[tuple[str, str]]:
         yield "Energy", f"{result.kj_per_epoch:.3g} kJ per epoch ({result.energy})"
     if result.stolen_share >= _MUCH_STOLEN:
         yield "Stolen", _stolen(result)
+
+
+def _as_good(result: TrainResult) -> Iterator[str]:
+    """Yields which predictions without a model are as good as this one, by test, or nearly as good, by validation."""
+    own, metric = result.heuristics_validation or {}, result.metric
+    found = {name: quality for name, quality in (result.heuristics or {}).items() if name not in own}
+    better = [name for name, quality in found.items() if quality >= result.test_accuracy]
+    if better:
+        yield f"at least as good without a model: {', '.join(better)}"
+    if name := nearly_as_good(own, result.val_accuracy):
+        yield (
+            f"{name} alone, without a graph network, has validation {metric.label} {metric.show(own[name])}, at most "
+            f"half a point below; {program()} predict {option('heuristic', name.replace(' ', '-'))} takes it"
+        )
 
 
 def _traversed(result: TrainResult) -> str:

@@ -14,7 +14,7 @@ from a3gnn.cli.completion import ENGINE
 from a3gnn.cli.executor_options import executor_options, refuse_executor, take_choice
 from a3gnn.cli.help import Command
 from a3gnn.cli.live import live_tune
-from a3gnn.cli.options import BUDGET, LIMIT
+from a3gnn.cli.options import BUDGET, LIMIT, REFERENCES
 from a3gnn.cli.output import QUIET, VERBOSE, progress
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.errors import UsageError
@@ -58,6 +58,7 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
     type=click.IntRange(1),
     help="Epochs of the baseline. Default: --lr-epochs, or until it stops improving.",
 )
+@REFERENCES
 @click.option("--store", metavar="PATH|URL", help="Store of measurements. Default: DIR/profiles.sqlite.")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="New folder for results. Default: runs/GRAPH."

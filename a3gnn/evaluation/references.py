@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import monotonic
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,9 +16,14 @@ from a3gnn.evaluation.event_quality import EVENTS, event_heuristics
 from a3gnn.evaluation.heuristics import label_propagation
 from a3gnn.evaluation.link_evaluator import Part, block_bytes, judged_links
 from a3gnn.evaluation.link_quality import heuristic_qualities
+from a3gnn.evaluation.row_models import fit, quality_on_test
+from a3gnn.evaluation.share import LeftOutError, Share
 from a3gnn.evaluation.tally import new_tally
 from a3gnn.graphs.graph import Graph
+from a3gnn.launch import QUICK
+from a3gnn.metric import ROW_MODELS
 from a3gnn.task import Task
+from a3gnn.units import format_seconds
 
 #: Most edges times columns of label propagation: a few seconds on one core. Guess.
 _MOST_PROPAGATED = 5e7
@@ -23,6 +31,8 @@ _MOST_PROPAGATED = 5e7
 _MOST_REPEATED, _REPEATED_BYTES = 1e8, 64.0
 #: Most train edges times columns of node offsets, 13 s at 5e5 edges of 10 columns, and bytes of each. Measured.
 _MOST_OFFSETS, _OFFSET_BYTES = 5e6, 32.0
+#: Whether models of rows are trained; quick runs of tests leave them out.
+_TRAINED = not QUICK
 
 
 def references(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[str, float]:
@@ -52,6 +62,39 @@ def references(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[
         return event_heuristics(task.metric, graph.links, ids, graph.types.times.distinct, seed=task.seed, block=block)
     judged = judged_links(part, graph, task)
     return heuristic_qualities(task.metric, graph.links, *judged, seed=task.seed, block=block)
+
+
+def row_references(
+    graph: Graph, task: Task, budget_bytes: int, seconds: float, notify: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    """Returns the `validation` and `test` qualities of models of nodes without a graph network, by name.
+
+    They are trained from cheap to dear, each within an equal share of the remaining seconds; one that does not end is
+    left out. None is trained for links, and if graph servers have the graph.
+
+    Args:
+        graph: The graph.
+        task: Its metric judges them, and its seed decides every random choice.
+        budget_bytes: Memory of each.
+        seconds: Seconds of all.
+        notify: Called with a line for each.
+    """
+    found: dict[str, dict[str, float]] = {}
+    if not _TRAINED or graph.links is not None or graph.is_parted:
+        return found
+    end, metric = monotonic() + seconds, metric_of(task, graph)
+    for place, name in enumerate(ROW_MODELS):
+        begin = monotonic()
+        share = Share((end - begin) / (len(ROW_MODELS) - place), budget_bytes)
+        try:
+            fitted = fit(name, graph, task, share)
+            found[name] = {"validation": fitted.validation, "test": quality_on_test(fitted, graph, task, share)}
+        except LeftOutError as reason:
+            notify(f"without a graph network, {name} is left out: {reason}")
+            continue
+        shown, took = metric.show(fitted.validation), format_seconds(monotonic() - begin)
+        notify(f"without a graph network, {name} has validation {metric.label} {shown} (took {took})")
+    return found
 
 
 def _propagated(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[str, float]:

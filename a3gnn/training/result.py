@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -81,6 +82,8 @@ class TrainResult:
             (`a3gnn.training.adapting.memory_watch.CacheChange`); None otherwise.
         heuristics: Qualities on test examples of predictions without a model, by name (`a3gnn.evaluation.heuristics`);
             None if each would take long or exceed the memory limit.
+        heuristics_validation: Qualities on validation nodes of those among them that are models of nodes without a
+            graph network (`a3gnn.evaluation.row_models`); None without any.
         disk_reads: Bytes that the cache policy ahead `read` from the disk in this call, and bytes of the rows `used`;
             None with other policies.
     """
@@ -122,7 +125,14 @@ class TrainResult:
     algorithm: dict[str, Any] | None = None
     adapted: dict[str, Any] | None = None
     heuristics: dict[str, float] | None = None
+    heuristics_validation: dict[str, float] | None = None
     disk_reads: dict[str, int] | None = None
+
+    def with_row_references(self, found: Mapping[str, Mapping[str, float]]) -> Self:
+        """Returns the result with the `validation` and `test` qualities of models without a graph network, by name."""
+        of_test, of_validation = ({name: one[part] for name, one in found.items()} for part in ("test", "validation"))
+        of_test = {**(self.heuristics or {}), **of_test}
+        return replace(self, heuristics=of_test or None, heuristics_validation=of_validation or None)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""

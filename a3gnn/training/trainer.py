@@ -26,7 +26,7 @@ from a3gnn.config import AHEAD, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.evaluation.evaluate import metric_of
 from a3gnn.evaluation.inference import Scratch
-from a3gnn.evaluation.references import references
+from a3gnn.evaluation.references import references, row_references
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.models.adam import Optimizer
@@ -279,8 +279,17 @@ class Trainer:
     @property
     def heuristics(self) -> dict[str, float]:
         """The qualities on test examples of predictions without a model, by name, within the memory limit."""
+        return references("test", self.graph, self.task, self._spare_bytes)
+
+    def row_references(self, seconds: float, notify: Callable[[str], None]) -> dict[str, dict[str, float]]:
+        """Returns the qualities of models without a graph network, within the memory limit (`row_references`)."""
+        return row_references(self.graph, self.task, self._spare_bytes, seconds, notify)
+
+    @property
+    def _spare_bytes(self) -> int:
+        """Bytes that predictions without a network may take."""
         limit, budget = self.memory.limit, evaluation_bytes(self.memory.limit)
-        return references("test", self.graph, self.task, budget if limit is None else min(budget, limit - host_bytes()))
+        return budget if limit is None else min(budget, limit - host_bytes())
 
     @property
     def evaluation(self) -> str:

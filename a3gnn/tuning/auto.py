@@ -124,6 +124,7 @@ def train_auto(
     host_memory_limit: str | int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    references: bool = True,
     split: str | None = None,
     split_seed: int = 0,
     first_s: float = 10.0,
@@ -149,6 +150,7 @@ def train_auto(
         out: A new folder for the trainings (`baseline`, `choice`), the recommendation (`recommended`) and `auto.json`;
             by default runs/auto-GRAPH.
         resume: Whether to go on with the run in `out`.
+        references: As in `train`.
         split: As in `tune`.
         split_seed: As in `tune`.
         first_s: Seconds that the baseline trains first, by default about as long as the surrogate's first fit takes.
@@ -183,7 +185,7 @@ def train_auto(
         judged = with_metric(task or Task(), given, graph, notify)
         run = _Auto(graph, judged, folder, limit, ending, patience, progress, notify)
         try:
-            return run.whole(first_s)
+            return run.whole(first_s, references)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"what was done is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
@@ -209,7 +211,7 @@ class _Auto:
         self._progress, self._notify = progress, notify
         self._state = AutoState.read(folder)
 
-    def whole(self, first_s: float) -> AutoResult:
+    def whole(self, first_s: float, references: bool) -> AutoResult:
         """Runs what is left, and returns the result."""
         if self._state.trains is None:
             self._decide(first_s)
@@ -217,7 +219,11 @@ class _Auto:
         with self._timed("train_s"):
             try:
                 trained = self._train(
-                    chosen, epochs=self._ending.epochs, notify=self._with_folder, progress=self._progress
+                    chosen,
+                    epochs=self._ending.epochs,
+                    references=references,
+                    notify=self._with_folder,
+                    progress=self._progress,
                 )
             except (MemoryLimitError, GraphServerError) as error:
                 raise type(error)(self._shown(str(error))) from error
@@ -297,7 +303,7 @@ class _Auto:
             self._notify(str(error.__cause__ or error))
             return None
 
-    def _train(self, chosen: TunedConfig | None, **options: Any) -> TrainResult:
+    def _train(self, chosen: TunedConfig | None, references: bool = False, **options: Any) -> TrainResult:
         folder = self._folder / ("baseline" if chosen is None else "choice")
         return train(
             chosen or TrainConfig(),
@@ -307,6 +313,7 @@ class _Auto:
             out=folder,
             patience=self._patience,
             resume=(folder / "checkpoint.pt").exists(),
+            references=references,
             **options,
         )
 

@@ -251,7 +251,10 @@ COMMANDS: dict[str, dict[str, str]] = {
         " --fix seed_order=random --fix parallel_mode=sequential --fix input_aggregation=sampled"
         " --fix sampling_device=cpu --fix trainers=1 --budget 10min --out runs/portable": LIKE_README,
     },
-    "docs/howto/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
+    "docs/howto/predict.md": {
+        "a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN,
+        "a3gnn predict --heuristic mlp --dataset graph.npz --out simple.npy": RUN,
+    },
     "docs/howto/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
     "docs/howto/search.md": {
         "a3gnn tune --dataset graph.npz --priority accuracy --budget 10min --search layers=2,3,4"

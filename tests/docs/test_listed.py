@@ -22,7 +22,7 @@ from tests.docs.running import substituted
 
 #: What is asked of a tune, and what `a3gnn recommend` does not ask.
 REQUESTED = {field.name for field in fields(TuneRequest)} - {"spec", "fixed"} | {"fix"}
-WITHOUT_TRIALS = {"budget": 1, "engine": "ppo", "accuracy_epochs": None, "target_accuracy": None}
+WITHOUT_TRIALS = {"budget": 1, "engine": "ppo", "accuracy_epochs": None, "target_accuracy": None, "references": True}
 #: Folders that must be there for an option or an argument to be taken.
 FOLDERS = ("fast/huge", "data/parts/part-0")
 LANGUAGES = {"bash", "python", "diff", "text", "json", "yaml", "toml", "ini", "nginx"}

@@ -140,6 +140,7 @@ _TRAINING = (
     ),
 )
 _SEARCH = (
+    Field("references", "References", "Models without a graph network are trained first.", _same("yes", "no")),
     Field("engine", "Engine", "Chooses the trials.", _same(*ENGINES)),
     Field("seed", "Seed", "Decides every random choice."),
     Field("fix", "Fixed knobs", "Such as batch_size=512, cache_bytes=4MiB."),
@@ -277,7 +278,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("graph", "layers", "hidden", "heads", "lr_epochs", "seed", "accuracy_epochs"), int),
     **dict.fromkeys(("max_accuracy_drop", "target_accuracy", "lr", "dropout", "weight_decay"), float),
     "fanouts": lambda text: [int(part) for part in _PARTS.split(text) if part],
-    "residual": {"yes": True, "no": False}.__getitem__,
+    **dict.fromkeys(("residual", "references"), {"yes": True, "no": False}.__getitem__),
     "fix": lambda text: {name: _value(name, value) for name, value in _pairs(text)},
     "search": lambda text: {name: one for part in re.split(r"[;\s]+", text) for name, one in _entry(part).items()},
     "ranges": lambda text: {name: [_value(name, end) for end in value.split(":")] for name, value in _pairs(text)},

@@ -248,6 +248,7 @@ class StudyOrder(Question):
             examples=[{"layers": [2, 3], "lr": {"low": 0.001, "high": 0.03, "log": True}}],
         ),
     ] = {}
+    references: Annotated[bool, Field(description="Train models of nodes without a graph network first.")] = True
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
         """Returns the arguments of `tune`, as JSON types, without the graph and without the places it writes to.
@@ -255,7 +256,7 @@ class StudyOrder(Question):
         Raises:
             UsageError: A field is not valid.
         """
-        own = ("budget", "engine", "accuracy_epochs", "target_accuracy")
+        own = ("budget", "engine", "accuracy_epochs", "target_accuracy", "references")
         search = {
             name: one if isinstance(one, list) else one.model_dump(exclude_defaults=True)
             for name, one in self.search.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from a3gnn.evaluation.evaluate import unlearnt
 from a3gnn.evaluation.link_evaluator import PARTS
-from a3gnn.evaluation.references import references
+from a3gnn.evaluation.references import references, row_references
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.launch import QUICK
@@ -112,7 +112,8 @@ def open_study(
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         state = study_folder.TuneState.read(folder, done) if resume else study_folder.TuneState(started=now)
         corpus = (*shipped_measurements()[_SHIPPED], *_stored_before(profiles.rows(), state.started))
-        study = _with_references(dataclasses.replace(study, corpus=corpus), graph, notify)
+        kept = state.heuristics if resume else None
+        study = _with_references(dataclasses.replace(study, corpus=corpus), graph, kept, notify)
         budget = Budget(request.budget, started, state.elapsed_s)
         for trial in done:
             if trial.counts:
@@ -121,7 +122,7 @@ def open_study(
         timings = tuple(study_folder.Journal(folder).timings()) if resume else ()
         history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)), timings)
         runner = Runner(profiler, journal, budget, notify)
-        runner.state = dataclasses.replace(state, finished_budget=None, problem="")
+        runner.state = dataclasses.replace(state, finished_budget=None, problem="", heuristics=dict(study.heuristics))
         runner.continues = state.finished_budget is not None
         runner.report_unmade_parts(history)
         runner.keep_time()
@@ -132,19 +133,29 @@ def open_study(
         yield OpenStudy(history, runner)
 
 
-def _with_references(study: Study, graph: Graph, notify: Callable[[str], None]) -> Study:
-    """Returns `study` with the qualities of predictions without a network; popularity is the same for all sources."""
-    request, begin = study.request, time.monotonic()
-    validation, test = (references(part, graph, request.task, request.evaluation_bytes) for part in PARTS)
-    same = validation.get("popularity")
-    study = dataclasses.replace(study, unlearnt=unlearnt(graph, request.task) if same is None else same)
-    if not validation:
-        return study
-    found = {name: {"validation": validation[name], "test": test[name]} for name in validation}
-    metric = study.setting.metric
-    shown = ", ".join(f"{name} {metric.show(quality)}" for name, quality in validation.items())
-    notify(f"without a network, validation {metric.label}: {shown} (took {format_seconds(time.monotonic() - begin)})")
-    return dataclasses.replace(study, heuristics=found)
+def _with_references(
+    study: Study,
+    graph: Graph,
+    kept: Mapping[str, Mapping[str, float]] | None,
+    notify: Callable[[str], None],
+) -> Study:
+    """Returns `study` with the qualities of predictions without a network: those `kept` by an earlier run, if any.
+
+    Popularity is the same for all sources.
+    """
+    request, begin, metric = study.request, time.monotonic(), study.setting.metric
+    found = dict(kept or {})
+    if kept is None:
+        validation, test = (references(part, graph, request.task, request.evaluation_bytes) for part in PARTS)
+        found = {name: {"validation": validation[name], "test": test[name]} for name in validation}
+        if validation:
+            shown = ", ".join(f"{name} {metric.show(quality)}" for name, quality in validation.items())
+            took = format_seconds(time.monotonic() - begin)
+            notify(f"without a network, validation {metric.label}: {shown} (took {took})")
+        if request.references:
+            found |= row_references(graph, request.task, request.evaluation_bytes, study.references_s, notify)
+    same = found["popularity"]["validation"] if "popularity" in found else unlearnt(graph, request.task)
+    return dataclasses.replace(study, unlearnt=same, heuristics=found)
 
 
 def _stored_before(rows: Sequence[Measurement], started: str) -> Iterator[Measurement]:

@@ -289,12 +289,15 @@ class TuneState:
         started: When its first run began, ISO 8601, UTC. Its surrogate starts from the measurements stored by then. ""
             in files of older versions.
         problem: Why its last run ended without a choice, with the remedy; "" if it did not.
+        heuristics: The validation and test qualities of predictions without a network, by name; None in files of older
+            versions.
     """
 
     elapsed_s: float = 0.0
     finished_budget: float | int | None = None
     started: str = ""
     problem: str = ""
+    heuristics: Mapping[str, Mapping[str, float]] | None = None
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`, whole or not at all."""

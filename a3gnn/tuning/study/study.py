@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
-from a3gnn.checks import checked_limit, positive_number, real_number, whole_number
+from a3gnn.checks import checked_limit, flag, positive_number, real_number, whole_number
 from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, TrainConfig, with_kept_policy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
@@ -34,6 +34,8 @@ _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 #: or target need it, or as long as its accuracy can still stop improving within that. It may take so many seconds at
 #: least. A budget in trials counts as so many seconds. Guesses: the baseline's seconds are missing elsewhere.
 _CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.0
+#: Share of the budget that models without a network may take, and most seconds. Guesses.
+_REFERENCES_SHARE, _MOST_REFERENCES_S = 1 / 10, 60.0
 
 
 #: Default engines of older versions, in stored tunes.
@@ -66,6 +68,8 @@ class TuneRequest:
             `max_accuracy_drop`.
         search: Names of the task, or of the arguments of its factory, with the values to try (`a3gnn.search`).
         enqueue: Trials to run first: values of knobs and of names of the search, as pairs; others as the baseline's.
+        references: Whether models without a graph network are trained first, on nodes
+            (`a3gnn.evaluation.row_models`).
 
     Raises:
         UsageError: An option has a wrong value.
@@ -86,6 +90,7 @@ class TuneRequest:
     target_accuracy: float | None = None
     search: Search = ()
     enqueue: tuple[Values, ...] = ()
+    references: bool = True
 
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("priority", Priority)):
@@ -98,6 +103,7 @@ class TuneRequest:
             "max_accuracy_drop": real_number(option("max_accuracy_drop"), self.max_accuracy_drop, "points"),
             "budget": positive_number(option("budget"), self.budget, "a duration such as 10min or a number of trials"),
             "seed": whole_number(option("seed"), self.seed, 0),
+            "references": flag(option("references"), self.references),
         }
         if self.memory_limit != DEFAULT_PEAK:
             checked["memory_limit"] = checked_limit(option("memory_limit"), self.memory_limit)
@@ -311,6 +317,11 @@ class Study:
         """The requested validation quality in [0, 1], or None."""
         asked = self.request.target_accuracy
         return None if asked is None else self.setting.metric.quality_of(option("target_accuracy"), asked)
+
+    @property
+    def references_s(self) -> float:
+        """Most seconds of models without a network."""
+        return min(self.longest_s * _REFERENCES_SHARE, _MOST_REFERENCES_S)
 
     @property
     def reference_curve(self) -> CurvePlan:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from a3gnn.config import TrainConfig
 from a3gnn.figures import DISTURBED, LEAST_PAIRS, Spread
 from a3gnn.measurement import Metrics
-from a3gnn.metric import HEURISTICS, Metric
+from a3gnn.metric import HEURISTICS, ROW_MODELS, Metric, nearly_as_good
 from a3gnn.option_names import option, program
 from a3gnn.report.front import Front
 from a3gnn.report.ratios import show_percent, show_points, show_quality, show_ratio, show_seconds, show_speed, shown
@@ -338,17 +338,35 @@ def _judged(tuned: TunedConfig) -> tuple[str, float | None]:
 
 
 def _as_good(tuned: TunedConfig, metric: Metric) -> Iterator[str]:
-    """Yields that a score without a model is at least as good as the choice, and how to use it."""
+    """Yields that a prediction without a model does, and how to use it.
+
+    For links, a score must be at least as good as the choice; for nodes, at most half a point below the baseline on
+    validation.
+    """
     part, own = _judged(tuned)
-    good = {name: found[part] for name, found in (tuned.heuristics or {}).items() if own and found[part] >= own}
-    if good:
-        name = max(good, key=good.__getitem__)
+    known = tuned.heuristics or {}
+    if tuned.setting.graph.ends:
+        good = {name: found[part] for name, found in known.items() if own and found[part] >= own}
+        name = max(good, key=good.__getitem__, default="")
+        rule = "at least as good as the choice"
+    else:
+        part, end = "validation", _end_of_baseline(tuned)
+        name = nearly_as_good({name: found[part] for name, found in known.items()}, end)
+        rule = f"at most half a point below the baseline's {metric.show(end or 0.0)}"
+    if name:
         word = option("heuristic", name.replace(" ", "-"))
-        use = f"; {program()} predict {word} takes it" if name in HEURISTICS else ""
-        yield (
-            f"{name} alone, without a network, has {part} {metric.label} {metric.show(good[name])}, at least as good "
-            f"as the choice{use}"
-        )
+        use = f"; {program()} predict {word} takes it" if name in (*HEURISTICS, *ROW_MODELS) else ""
+        shown = metric.show(known[name][part])
+        yield f"{name} alone, without a network, has {part} {metric.label} {shown}, {rule}{use}"
+
+
+def _end_of_baseline(tuned: TunedConfig) -> float | None:
+    """Returns the baseline's validation quality when it stopped improving, or the best of its curve; None without."""
+    end = (tuned.final or {}).get("default")
+    if end and end["val_accuracy"] is not None:
+        return float(end["val_accuracy"])
+    curve = tuned.default.curve if isinstance(tuned.default, Metrics) else None
+    return max(curve.val_accuracy, default=None) if curve else None
 
 
 def _tested(outcome: object) -> float | None:

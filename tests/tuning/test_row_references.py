@@ -1,0 +1,81 @@
+"""Models without a graph network in a tune: measured once, within a tenth of the budget, and named in its summary."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from a3gnn.errors import UsageError
+from a3gnn.evaluation import references as module
+from a3gnn.metric import ROW_MODELS
+from a3gnn.tuning.outcome.result import TuneResult
+from a3gnn.tuning.run import session
+from a3gnn.tuning.tell.summary import summary, summary_lines
+
+Tune = Callable[..., TuneResult]
+
+
+@pytest.fixture(autouse=True)
+def trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TRAINED", True)
+
+
+def test_they_are_measured_before_the_trials_and_kept_for_a_resumed_tune(
+    quick_tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    found = quick_tune(notify=lines.append)
+    told = [line for line in lines if line.startswith("without a graph network")]
+    assert [line.split(", ")[1].partition(" has ")[0] for line in told] == list(ROW_MODELS)
+    known = found.tuned.heuristics
+    assert known is not None
+    assert list(known) == ["label propagation", *ROW_MODELS]
+    assert all(set(one) == {"validation", "test"} for one in known.values())
+    assert json.loads((found.folder / "state.json").read_text())["heuristics"] == known
+    monkeypatch.setattr(session, "row_references", None)  # a resumed tune calls neither
+    monkeypatch.setattr(session, "references", None)
+    again = quick_tune(budget=5, resume=True)
+    assert again.tuned.heuristics == known
+
+
+def test_without_them_no_time_is_spent_and_the_trials_are_the_same(quick_tune: Tune, tmp_path: Any) -> None:
+    lines: list[str] = []
+    without = quick_tune(references=False, notify=lines.append, out=tmp_path / "without")
+    assert list(without.tuned.heuristics or {}) == ["label propagation"]
+    assert not [line for line in lines if "without a graph network" in line]
+    beside = quick_tune(out=tmp_path / "with")
+    assert [row.config for row in beside.front.rows] == [row.config for row in without.front.rows]
+    with pytest.raises(UsageError, match="references must be True or False, got 'no'"):
+        quick_tune(references="no", out=tmp_path / "none")
+
+
+def test_they_may_take_a_tenth_of_the_budget(quick_tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def measured(graph: Any, task: Any, budget_bytes: int, seconds: float, notify: Any) -> dict[str, Any]:
+        asked.append(seconds)
+        return {}
+
+    monkeypatch.setattr(session, "row_references", measured)
+    quick_tune(budget=4)
+    assert asked == [48.0]  # trials count as 480 s
+
+
+def test_the_summary_names_the_one_that_is_nearly_as_good_on_validation(quick_tune: Tune) -> None:
+    found = quick_tune(references=False)
+    tuned = found.tuned
+    ends = [tuned.default.curve.val_accuracy, *([tuned.final["default"]["val_accuracy"]],) * bool(tuned.final)]
+    end = max(ends[-1])
+    for below, is_named in ((0.004, True), (0.006, False)):
+        given = {"mlp": {"validation": end - below, "test": 0.0}, "linear": {"validation": end - 0.2, "test": 1.0}}
+        shown = summary(dataclasses.replace(tuned, heuristics=given), found.front)
+        lines = list(summary_lines(shown, everything=True))
+        text = " ".join(" ".join(lines).split())
+        assert ("mlp alone, without a network, has validation accuracy" in text) == is_named
+        assert ("predict heuristic='mlp' takes it" in text) == is_named
+        assert "linear alone, without a network, has" not in text
+        assert all(len(line) <= 80 for line in lines)
