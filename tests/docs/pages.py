@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = tuple(
     str(path.relative_to(ROOT))
     for path in (
-        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "profiles" / "README.md"),
+        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", ROOT / "SKILL.md"),
+        ROOT / "profiles" / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
     )
 )

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -289,12 +290,14 @@ class TuneState:
         started: When its first run began, ISO 8601, UTC. Its surrogate starts from the measurements stored by then. ""
             in files of older versions.
         problem: Why its last run ended without a choice, with the remedy; "" if it did not.
+        phase: The last phase that began: baseline, search or verify; "" before the first, and in older files.
     """
 
     elapsed_s: float = 0.0
     finished_budget: float | int | None = None
     started: str = ""
     problem: str = ""
+    phase: str = ""
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`, whole or not at all."""
@@ -317,6 +320,16 @@ class TuneState:
             raise ConfigError(
                 f"{folder / _STATE} must be the state of a tune: {error}; remove it to go on without"
             ) from error
+
+
+def seconds_so_far(folder: Path, running: bool) -> float | None:
+    """Returns the seconds of the tune in `folder`, since its last trial included if `running`; None before it began."""
+    path = folder / _STATE
+    try:
+        found = float(json.loads(path.read_bytes())["elapsed_s"])
+        return found + max(0.0, time.time() - path.stat().st_mtime if running else 0.0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def forget_failures(folder: Path, store: ProfileStore) -> int:
