@@ -174,16 +174,16 @@ def _values(option: click.Option, context: click.Context) -> str:
 
 def json_page() -> str:
     """Returns the page of what --json prints: the fields of each command's answer, and of the objects in them."""
-    parts, objects, shown = [_JSON], dict[str, dict[str, Any]](), set[str]()
+    parts, objects = [_JSON], dict[str, dict[str, Any]]()
     for name, kind in answers().items():
         schema = schema_of(kind)
-        places = schema.get("anyOf", [schema])
         parts.append(f"## {'Errors' if name == 'error' else f'a3gnn {name}'}")
-        parts += [part for one in places for part in _object(schema["$defs"].get(_name(one), one))]
+        for one in schema.get("anyOf", [schema]):
+            parts += _object(schema["$defs"].get(_name(one), one))
         for other, fields in schema["$defs"].items():
             assert objects.setdefault(other, fields) == fields, f"two objects are called {other}"
-        shown.update(map(_name, places))
-    for name in sorted(objects.keys() - shown):
+    text = "\n".join(part for fields in objects.values() for part in _object(fields))
+    for name in sorted(name for name in objects if f"(#{name.lower()})" in "\n".join([text, *parts])):
         parts += [f"## {name}", *_object(objects[name])]
     return "\n\n".join(parts) + "\n"
 

@@ -157,7 +157,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "machines": ("a3gnn machines --ray-address head:6379", "a3gnn machines --here"),
     "doctor": ("a3gnn doctor", "a3gnn doctor --dataset graph.npz --json"),
     "schema": ("a3gnn schema tune", "a3gnn schema graph info"),
-    "mcp": ("a3gnn mcp --data-root .", "a3gnn mcp --data-root ~/graphs"),
+    "mcp": ("a3gnn mcp --data-root .", "a3gnn mcp --data-root graphs"),
 }
 
 

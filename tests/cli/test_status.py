@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from a3gnn.notify import Message
+from a3gnn.notify import Message, with_details
 from a3gnn.storage.claim import claimed, writer_of
+from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.status import TuneStatus, stop_tune
 from a3gnn.tuning.study.budget import stop_is_asked
 from a3gnn.tuning.study.choice import STOPPED
@@ -55,7 +55,7 @@ def test_a_finished_tune_shows_its_choice(finished: Path) -> None:
     found = shown(finished)
     assert (found["phase"], found["running"]) == ("finished", False)
     assert 0 in (found["seconds_left"], found["trials_left"])
-    assert found["best"]["config"] == json.loads((finished / "tuned.json").read_text())["config"]
+    assert found["best"]["config"] == TunedConfig.read(finished).config.to_dict()
 
 
 def test_a_tune_that_failed_shows_the_reason(running: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_tune_writes_its_phases_and_ends_when_it_is_stopped(quick_tune, tmp_pa
             assert TuneStatus.read(out).trials == 2
             assert stop_tune(out).phase == "stopping"
 
-    result = quick_tune(budget=30, notify=notify)
+    result = quick_tune(budget=30, notify=with_details(notify))
     assert [phase for phase, _ in phases][:2] == ["baseline", "search"]
     assert all(began == read for began, read in phases)
     assert STOPPED in result.tuned.left_out
