@@ -18,8 +18,8 @@ from mkdocs.structure.files import File, Files
 
 import a3gnn
 from a3gnn.cli.answers import answers
+from a3gnn.cli.json_schema import schema_of
 from a3gnn.cli.main import COMMANDS, app
-from a3gnn.cli.schema import schema_of
 from docs.llms import llms_full, llms_txt
 
 #: Members that the page shows of a class; of a class that is not here it shows all public ones.

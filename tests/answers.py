@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from a3gnn.cli.answers import answers
-from a3gnn.cli.schema import schema_of
+from a3gnn.cli.json_schema import schema_of
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Never, NotRequired, TypedDict
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.cli.schema import Changed
+from a3gnn.cli.json_schema import Changed
 from a3gnn.config import TrainConfig
 from a3gnn.errors import Problem
 from a3gnn.graphs.verify import Finding

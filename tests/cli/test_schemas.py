@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from a3gnn.cli.answers import answers
-from a3gnn.cli.schema import Changed, schema_of
+from a3gnn.cli.json_schema import Changed, schema_of
 from a3gnn.profiling.cluster.connection import machine_kinds
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.tuning.study.folder import Journal
