@@ -140,7 +140,8 @@ def members(kind: type) -> Iterator[tuple[str, Member]]:
         for name, one in model.items():
             yield name, Member(one.annotation, one.is_required(), one.description or "")
         return
-    texts = {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(inspect.getdoc(kind) or "")}
+    found = _ATTRIBUTE.findall(inspect.getdoc(kind) or "")
+    texts = {name: re.sub(r"\bNone\b", "null", " ".join(text.split())) for name, text in found}
     defaults = _defaults(kind)
     for name, hint in get_type_hints(kind, include_extras=True).items():
         optional = get_origin(hint) is NotRequired

@@ -169,7 +169,7 @@ class Inner(NamedTuple):
     Attributes:
         low: The lower bound,
             in bytes.
-        high: The upper bound.
+        high: The upper bound; None if unknown.
     """
 
     low: float
@@ -208,6 +208,8 @@ def test_a_schema_says_what_the_types_say() -> None:
     assert not validator.is_valid({name: value for name, value in whole.items() if name != "kind"})
     low = schema_of(Outer)["$defs"]["Inner"]["properties"]["low"]
     assert low == {"type": "number", "description": "The lower bound, in bytes."}
+    high = schema_of(Outer)["$defs"]["Inner"]["properties"]["high"]
+    assert high == {"type": ["integer", "null"], "description": "The upper bound; null if unknown."}
 
 
 def test_changed_fields_replace_add_and_remove() -> None:
