@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypedDict
 
 
 class ExitCode(IntEnum):
@@ -19,15 +19,22 @@ class ExitCode(IntEnum):
 
 
 class A3GNNError(Exception):
-    """Base of every error that a3gnn raises on purpose."""
+    """Base of every error that a3gnn raises on purpose.
+
+    Attributes:
+        exit_code: The exit code of the command that it ends.
+        code: The kind of error in a word, for programs; part of the interface.
+    """
 
     exit_code: ExitCode = ExitCode.FAILED
+    code: str = "failed"
 
 
 class UsageError(A3GNNError, ValueError):
     """An invalid option or argument."""
 
     exit_code = ExitCode.USAGE
+    code = "usage"
 
 
 class ConfigError(UsageError):
@@ -36,6 +43,8 @@ class ConfigError(UsageError):
 
 class GraphError(A3GNNError, ValueError):
     """A graph that can't be read or is not valid."""
+
+    code = "graph"
 
 
 class TypedSetError(GraphError):
@@ -49,13 +58,19 @@ class TypedSetError(GraphError):
 class UnknownGraphError(UsageError, GraphError):
     """A file or a data set that does not exist, or data of no known form."""
 
+    code = "graph"
+
 
 class StoreError(A3GNNError):
     """A profile store that can't be opened, read or written."""
 
+    code = "store"
+
 
 class DeviceError(A3GNNError, RuntimeError):
     """A requested device that does not exist."""
+
+    code = "device"
 
 
 class ModelError(A3GNNError):
@@ -69,9 +84,13 @@ class GraphServerError(A3GNNError):
 class MissingDependencyError(A3GNNError, ImportError):
     """An optional package that is not installed; the message contains the command that installs it."""
 
+    code = "missing-package"
+
 
 class MemoryLimitError(A3GNNError, MemoryError):
     """A run that would exceed, or has exceeded, its memory limit."""
+
+    code = "memory-limit"
 
 
 class PeerLostError(A3GNNError):
@@ -94,10 +113,32 @@ class InfeasibleError(A3GNNError):
     """
 
     exit_code = ExitCode.INFEASIBLE
+    code = "infeasible"
 
     def __init__(self, message: str, smallest_limit_bytes: int | None = None) -> None:
         super().__init__(message)
         self.smallest_limit_bytes = smallest_limit_bytes
+
+
+class Problem(TypedDict):
+    """An error, as `--json` prints it on stderr.
+
+    Attributes:
+        code: The kind of error: usage, graph, store, device, missing-package, memory-limit, infeasible, interrupted, or
+            failed for all others.
+        message: The rule and the values.
+        remedy: What helps; "" if the message has no such part.
+    """
+
+    code: str
+    message: str
+    remedy: str
+
+
+def problem(code: str, text: str) -> Problem:
+    """Returns the parts of an error's text `RULE, got VALUE; REMEDY`."""
+    message, _, remedy = text.rpartition("; ")
+    return {"code": code, "message": message or remedy, "remedy": remedy if message else ""}
 
 
 def nearest(name: object, choices: Iterable[str]) -> str:

@@ -49,6 +49,11 @@ def name_as_typed(flags: Mapping[str, Iterable[str]], words: Iterable[str], comm
     _typed = {name: own[0] for name, own in ordered.items() if own}
 
 
+def typed(flag: str) -> bool:
+    """Returns whether the running command line has the word `flag`."""
+    return flag in _words
+
+
 def flags_are_used() -> bool:
     """Returns whether options are named as flags now."""
     return _flags

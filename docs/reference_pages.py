@@ -1,4 +1,6 @@
-"""Makes the reference pages of the docs site when it is built: commands from their parsers, names from docstrings.
+"""Makes pages of the docs site when it is built.
+
+Commands come from their parsers, names from docstrings, answers of --json from schemas, llms-full.txt from all pages.
 
 A hook of MkDocs (`mkdocs.yml`). The pages exist in the site alone, so nothing in them can be out of date.
 """
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -15,7 +17,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import a3gnn
+from a3gnn.cli.answers import answers
+from a3gnn.cli.json_schema import schema_of
 from a3gnn.cli.main import COMMANDS, app
+from docs.llms import llms_full, llms_txt
 
 #: Members that the page shows of a class; of a class that is not here it shows all public ones.
 MEMBERS: dict[str, tuple[str, ...]] = {
@@ -82,10 +87,25 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 
 
+#: The head of the page of answers.
+_JSON = """# Answers of --json
+
+`--json` prints one object to stdout. `a3gnn schema COMMAND` prints its JSON schema, from which this page is made. An
+object has no other fields. With `--json`, an error is one object in the last line of stderr ([Errors](#errors)), with
+the [exit code](files.md#exit-codes) that it has without `--json`. Sizes are bytes, times seconds, qualities shares in
+[0, 1]. [Knobs](knobs.md) explains the fields of a configuration, [measurement](../design/measurement.md) the figures.
+"""
+
+
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Adds the generated pages to those in docs/."""
-    files.append(File.generated(config, "reference/commands.md", content=commands_page()))
-    files.append(File.generated(config, "reference/python.md", content=python_page()))
+    for place, page in PAGES.items():
+        files.append(File.generated(config, place, content=page()))
+    index = files.get_file_from_path("llms.txt")
+    assert index is not None, "it is in docs/"
+    files.remove(index)
+    files.append(File.generated(config, "llms.txt", content=llms_txt(".html")))
+    files.append(File.generated(config, "llms-full.txt", content=llms_full(PAGES)))
     return files
 
 
@@ -153,6 +173,56 @@ def _values(option: click.Option, context: click.Context) -> str:
     return ", ".join(found)
 
 
+def json_page() -> str:
+    """Returns the page of what --json prints: the fields of each command's answer, and of the objects in them."""
+    parts, objects = [_JSON], dict[str, dict[str, Any]]()
+    for name, kind in answers().items():
+        schema = schema_of(kind)
+        parts.append(f"## {'Errors' if name == 'error' else f'a3gnn {name}'}")
+        for one in schema.get("anyOf", [schema]):
+            parts += _object(schema["$defs"].get(_name(one), one))
+        for other, fields in schema["$defs"].items():
+            assert objects.setdefault(other, fields) == fields, f"two objects are called {other}"
+    text = "\n".join(part for fields in objects.values() for part in _object(fields))
+    for name in sorted(name for name in objects if f"(#{name.lower()})" in "\n".join([text, *parts])):
+        parts += [f"## {name}", *_object(objects[name])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _name(schema: Mapping[str, Any]) -> str:
+    """Returns the name of the object that a schema refers to, or ""."""
+    return str(schema.get("$ref", "")).rpartition("/")[2]
+
+
+def _object(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the description of an object, and the table of its fields."""
+    yield _prose(schema["description"])
+    rows = [
+        f"| `{name}`{'' if name in schema['required'] else ', optional'} | {_json_type(one)} | "
+        f"{_cell(one.get('description', ''))} |"
+        for name, one in schema["properties"].items()
+    ]
+    yield "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
+
+
+def _json_type(schema: Mapping[str, Any]) -> str:
+    """Returns the type of a field in words, with links to objects."""
+    if name := _name(schema):
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(map(_json_type, schema["anyOf"]))
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    kind = schema.get("type", "any")
+    if isinstance(kind, list):
+        return " or ".join(kind)
+    if kind == "array":
+        return f"array of {_json_type(schema['items'])}"
+    if "properties" in schema:
+        return f"object with {', '.join(f'`{name}`' for name in schema['properties'])}"
+    return f"object of {_json_type(schema['additionalProperties'])}" if schema.get("additionalProperties") else kind
+
+
 def _prose(text: str | None) -> str:
     """Returns what click says as Markdown: paragraphs, in which stars and angles stay as they are."""
     return re.sub(r"([*<])", r"\\\1", inspect.cleandoc(text or "").replace("\b", ""))
@@ -160,3 +230,11 @@ def _prose(text: str | None) -> str:
 
 def _cell(text: str) -> str:
     return _prose(text).replace("|", "\\|").replace("\n", " ")
+
+
+#: The pages that the site has beside those in docs/.
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/commands.md": commands_page,
+    "reference/json.md": json_page,
+    "reference/python.md": python_page,
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import click
 
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE
-from a3gnn.cli.output import QUIET, progress, show
+from a3gnn.cli.output import JSON, QUIET, progress, show, show_json
 from a3gnn.errors import ExitCode
 from a3gnn.units import count
 
@@ -33,7 +32,7 @@ def accelerator() -> None:
 @click.option("--check", "checked", is_flag=True, help="Compile the C simulation and compare it with torch.")
 @click.option("--check-opencl", is_flag=True, help="Do the same as --check, and run the OpenCL host program.")
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def generate(
     units: int,
     multipliers: int,
@@ -67,7 +66,7 @@ def generate(
                 found.append(check(design, model, out, opencl=check_opencl))
     if as_json:
         said = {"folder": str(out), "files": [str(file.relative_to(out)) for file in files]}
-        click.echo(json.dumps(said | {"checks": [one.to_dict() for one in found]}))
+        show_json(said | {"checks": [one.to_dict() for one in found]})
     else:
         lines = [_summary(design, out, len(files)), *(line for one in found for line in _lines(one))]
         for line in lines:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import click
 
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import DURATION
-from a3gnn.cli.output import show
+from a3gnn.cli.output import JSON, show, show_json
 from a3gnn.errors import A3GNNError
 from a3gnn.units import count, format_size
 
@@ -26,7 +25,7 @@ def cache() -> None:
 
 
 @cache.command(cls=Command, epilog=_EPILOG)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def info(as_json: bool) -> None:
     """List the content of the cache folder.
 
@@ -39,7 +38,7 @@ def info(as_json: bool) -> None:
     total = sum(entry.num_bytes for entry in found)
     if as_json:
         content = {"folder": str(root), "total_bytes": total, "entries": [entry.to_dict() for entry in found]}
-        click.echo(json.dumps(content))
+        show_json(content)
         return
     click.echo(f"{root}: {format_size(total)} in {_counted(found)}")
     for entry in found:
@@ -50,7 +49,7 @@ def info(as_json: bool) -> None:
 @click.option("--older-than", type=DURATION, help="Remove only items that were not used for this time, such as 30d.")
 @click.option("--downloads", is_flag=True, help="Remove the downloads of PyG and OGB too.")
 @click.option("--dry-run", is_flag=True, help="List the items to remove, without removing them.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def clean(older_than: float | None, downloads: bool, dry_run: bool, as_json: bool) -> None:
     """Remove files that a3gnn wrote to the cache folder.
 
@@ -66,7 +65,7 @@ def clean(older_than: float | None, downloads: bool, dry_run: bool, as_json: boo
     gone = chosen if dry_run else removed
     freed = sum(entry.num_bytes for entry in gone)
     if as_json:
-        click.echo(json.dumps({"removed": [e.to_dict() for e in gone], "freed_bytes": freed, "dry_run": dry_run}))
+        show_json({"removed": [e.to_dict() for e in gone], "freed_bytes": freed, "dry_run": dry_run})
     else:
         for entry in gone:
             show(_line(entry))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from a3gnn.cli.help import Command
+from a3gnn.cli.output import JSON, show_json
 from a3gnn.errors import UsageError
 
 
 @click.command(cls=Command)
 @click.argument("folders", nargs=-1, required=True, metavar="DIR DIR ...", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per tune.")
 def compare(folders: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
     """Compare the requests and results of two or more tunes.
@@ -28,7 +28,7 @@ def compare(folders: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
 
     found = run(folders)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2))
+        show_json(found.to_dict())
     elif as_csv:
         click.echo(found.csv(), nl=False)
     else:

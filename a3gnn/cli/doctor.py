@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import platform
-from typing import Any
+from collections.abc import Callable
+from math import ceil
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from a3gnn._imports import install_line, other_system
+from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
-from a3gnn.cli.output import QUIET, progress, show
+from a3gnn.cli.output import JSON, QUIET, progress, show, show_json
+from a3gnn.errors import A3GNNError, UsageError, problem
 from a3gnn.machine.host import cache_sizes, cpu_name, instruction_sets
 from a3gnn.storage.host_limits import host_memory_bytes
 from a3gnn.threads.affinity import available_cores
 from a3gnn.units import count, format_size
 from a3gnn.version import __version__
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.graph import Graph
 
 #: Import name, distribution, purpose, and the extra that installs it; "" for packages that a3gnn always needs.
 _PACKAGES = (
@@ -47,6 +53,7 @@ _PACKAGES = (
     ("grpc", "grpcio", "graphs by parts", "parts"),
     ("ray", "ray", "trials on a Ray cluster", "ray"),
     ("pynvml", "nvidia-ml-py", "the energy of GPUs", "energy"),
+    ("mcp", "mcp", "a3gnn mcp", "mcp"),
     ("psycopg", "psycopg", "stores in PostgreSQL", "postgres"),
     ("nbconvert", "nbconvert", "running the notebooks", "notebook"),
     ("nbclient", "nbclient", "running the notebooks", "notebook"),
@@ -62,20 +69,26 @@ _LABEL = 14
 
 @click.command(cls=Command)
 @click.option("--probe", is_flag=True, help="Measure the speed of this machine again (some seconds), and show it.")
+@click.option(
+    "--dataset", type=DATASET, help="Check whether this graph can be read, and predict which memory limits it can keep."
+)
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(probe: bool, quiet: bool, as_json: bool) -> None:
+@JSON
+def doctor(probe: bool, dataset: str | None, quiet: bool, as_json: bool) -> None:
     """Show this machine's hardware and packages, and how to install missing packages.
 
-    Exits with 1 if a required package is missing, or the system is not Linux.
+    With --dataset, predicts the memory of the baseline, of the fastest and of the smallest configuration, without a
+    trial. Exits with 1 if a required package is missing, if the system is not Linux, or if the graph can't be read.
     """
     found = _examine()
     found["probe"] = _probe(quiet) if probe and not found["unsupported"] else None
+    found["graph"] = None if dataset is None or found["unsupported"] else preflight(dataset, progress(quiet))
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        show_json(found)
     else:
         _print(found)
-    if found["unsupported"] or any(p["version"] is None and p["required"] for p in found["packages"]):
+    unread = found["graph"] is not None and not found["graph"]["readable"]
+    if unread or found["unsupported"] or any(p["version"] is None and p["required"] for p in found["packages"]):
         raise SystemExit(1)
 
 
@@ -114,6 +127,43 @@ def _probe(quiet: bool) -> dict[str, Any]:
         "kept_at": str(kept_at(hardware)),
         "limits": hardware.profile.to_dict(),
     }
+
+
+def preflight(dataset: str, notify: Callable[[str], None]) -> dict[str, Any]:
+    """Returns whether a graph can be read, its characteristics, and predicted memory limits that it can keep.
+
+    The predictions are those of `recommend` with the default task. `problem` says why there are none.
+    """
+    from a3gnn.cli.graph import described
+
+    found: dict[str, Any] = {"dataset": dataset, "readable": False, "about": None, "memory": "host", "fits": []}
+    try:
+        about, graph = described(dataset, None, 0)
+        found |= {"readable": True, "about": about}
+        if graph is None:
+            raise UsageError(
+                f"predictions need a node type or a relation to predict, got {dataset}; name it, as in "
+                f"target:TYPE:{dataset}"
+            )
+        found |= _fits(graph, notify)
+    except A3GNNError as error:
+        return found | {"problem": problem(error.code, str(error))}
+    return found | {"problem": None}
+
+
+def _fits(graph: Graph, notify: Callable[[str], None]) -> dict[str, Any]:
+    """Returns the limited memory, and the baseline, the fastest and the smallest configuration with their peaks."""
+    from a3gnn.tuning.recommend import recommend
+
+    fastest, smallest = (recommend(graph, priority=priority, notify=notify) for priority in ("time", "memory"))
+    named = {"baseline": fastest.default, "fastest": fastest.best, "smallest": smallest.best}
+    on_device = fastest.default.peak_device_bytes is not None
+    rows = []
+    for name, one in named.items():
+        peak = one.peak_device_bytes or one.peak_host_bytes
+        row = {"name": name, "config": one.config.to_dict(), "peak": peak.to_dict(), "limit_bytes": ceil(peak.high)}
+        rows.append(row)
+    return {"memory": "device" if on_device else "host", "fits": rows}
 
 
 def _version(module: str, distribution: str) -> str | None:
@@ -170,6 +220,17 @@ def _print(found: dict[str, Any]) -> None:
         show("\nAll packages are installed.")
     if found["probe"] is not None:
         _print_probe(found["probe"])
+    if found["graph"] is not None:
+        _print_preflight(found["graph"])
+
+
+def _print_preflight(found: dict[str, Any]) -> None:
+    show(f"\n{found['dataset']}: {'can be read' if found['readable'] else 'can not be read'}")
+    for one in found["fits"]:
+        limit = format_size(one["limit_bytes"])
+        show(f"  {one['name']:<9} keeps --memory-limit {limit}, predicted peak {format_size(one['peak']['mean'])}")
+    if found["problem"] is not None:
+        show("  " + "; ".join(filter(None, (found["problem"]["message"], found["problem"]["remedy"]))))
 
 
 def _print_probe(probe: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import click
 from a3gnn.cli.completion import DATASET, PLATFORM
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import asked_fanouts, task_option
-from a3gnn.cli.output import show
+from a3gnn.cli.output import JSON, show, show_json
 
 if TYPE_CHECKING:
     from a3gnn.hitgnn.algorithms.predict import AlgorithmEstimate
@@ -53,7 +52,7 @@ _LAYERS, _HIDDEN, _BATCH_SIZE = 2, 128, 1024
 @click.option(
     "--loss-seconds", type=float, default=0.0, help="Measured time of the loss of a mini-batch; 0 leaves it out."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def explore(
     platform: str,
     dataset: str | None,
@@ -99,7 +98,7 @@ def explore(
     compared = _compared(dataset, task, batch_size, found, devices) if algorithms else []
     if as_json:
         told = {"algorithms": [one._asdict() for one in compared]} if algorithms else {}
-        click.echo(json.dumps(found.to_dict() | told))
+        show_json(found.to_dict() | told)
         return
     lines = list(exploration_lines(found))
     if algorithms:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from a3gnn.cli.help import Command
-from a3gnn.cli.output import QUIET, progress, show
+from a3gnn.cli.output import JSON, QUIET, progress, show, show_json
 
 
 @click.command(cls=Command)
@@ -17,7 +16,7 @@ from a3gnn.cli.output import QUIET, progress, show
 @click.option("--study-name", metavar="NAME", help="Name of the new study. Default: the names of graph and folder.")
 @click.option("--replace", is_flag=True, help="Replace an earlier export with the same name.")
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def export(folder: Path, url: str, study_name: str | None, replace: bool, quiet: bool, as_json: bool) -> None:
     """Write the trials of the tune in the folder DIR to an Optuna storage, as a new study.
 
@@ -28,6 +27,6 @@ def export(folder: Path, url: str, study_name: str | None, replace: bool, quiet:
 
     found = export_to_optuna(folder, url, study_name=study_name, replace=replace, notify=progress(quiet))
     if as_json:
-        click.echo(json.dumps(found._asdict(), indent=2))
+        show_json(found._asdict())
         return
     show(found.describe())

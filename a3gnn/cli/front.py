@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from a3gnn.cli.help import Command
-from a3gnn.cli.output import say, show
+from a3gnn.cli.output import JSON, say, show, show_json
 from a3gnn.units import count
 
 
 @click.command(cls=Command)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--all", "everything", is_flag=True, help="Show every measured configuration.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def front(folder: Path, everything: bool, as_json: bool) -> None:
     """Show the Pareto front of the tune in the folder DIR.
 
@@ -32,7 +31,7 @@ def front(folder: Path, everything: bool, as_json: bool) -> None:
         )
     found = so_far or Front.read(folder)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2))
+        show_json(found.to_dict())
         return
     from a3gnn.report.front import front_cells, front_lines
 

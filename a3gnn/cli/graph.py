@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from a3gnn.characteristics import CACHE_FRACTIONS
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE, split_options
-from a3gnn.cli.output import QUIET, fitted, progress, show
+from a3gnn.cli.output import JSON, QUIET, fitted, progress, show, show_json
 from a3gnn.errors import ExitCode, GraphError, TypedSetError
 from a3gnn.units import count, format_size
 
@@ -41,7 +40,10 @@ def graph() -> None:
 )
 @split_options
 @QUIET
-def convert(spec: str, folder: Path, memory_budget: int, split: str | None, split_seed: int, quiet: bool) -> None:
+@JSON
+def convert(
+    spec: str, folder: Path, memory_budget: int, split: str | None, split_seed: int, quiet: bool, as_json: bool
+) -> None:
     """Convert the graph SPEC to .npy files in FOLDER.
 
     The files open in milliseconds and stay on disk. FOLDER must be new, empty, or contain the same graph. A synthetic
@@ -61,38 +63,26 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
     else:
         types, relations = len(opened.node_stores), len(opened.edge_stores)
         say(f"{count(types, 'type')} of nodes and {count(relations, 'relation')} are in {folder}")
-    click.echo(str(folder))
+    if as_json:
+        show_json({"folder": str(folder)})
+    else:
+        click.echo(str(folder))
 
 
 @graph.command(cls=Command, epilog=_SPEC_HELP)
 @click.argument("spec", type=DATASET)
 @split_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
     """Show the characteristics of the graph SPEC.
 
     The surrogate predicts from them. For a graph of several node types, or of events with times, the command shows
     types and relations.
     """
-    from a3gnn.graphs.edge_values import num_columns
-    from a3gnn.graphs.graph import Graph
-
-    try:
-        load = Graph.load if spec.startswith("target:") or split is not None else Graph.load_untyped
-        described = load(spec, split, split_seed)
-        columns = {name: num_columns(values) for name, values in described.edge_values.items()}
-        figures = described.characteristics().to_dict() | columns | {"notes": list(described.notes)}
-        rows = _rows(described)
-    except GraphError as error:
-        from a3gnn.graphs.typed import describe_typed, typed_graph
-
-        typed = error.data if isinstance(error, TypedSetError) else typed_graph(spec)
-        if typed is None or split is not None:
-            raise
-        figures = describe_typed(typed)
-        rows = _typed_rows(figures)
+    figures, loaded = described(spec, split, split_seed)
+    rows = _typed_rows(figures) if loaded is None else _rows(loaded)
     if as_json:
-        click.echo(json.dumps(figures))
+        show_json(figures)
         return
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
@@ -102,7 +92,7 @@ def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
 
 @graph.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def verify(folder: Path, as_json: bool) -> None:
     """Verify every file of the converted graph in FOLDER.
 
@@ -113,7 +103,7 @@ def verify(folder: Path, as_json: bool) -> None:
 
     found = verify_folder(folder)
     if as_json:
-        click.echo(json.dumps({"folder": str(folder), "files": [finding.to_dict() for finding in found]}))
+        show_json({"folder": str(folder), "files": [finding.to_dict() for finding in found]})
     else:
         width = max(len(finding.name) for finding in found)
         for finding in found:
@@ -122,6 +112,30 @@ def verify(folder: Path, as_json: bool) -> None:
             show(line)
     if any(finding.problem for finding in found):
         raise SystemExit(ExitCode.FAILED)
+
+
+def described(spec: str, split: str | None, split_seed: int) -> tuple[dict[str, Any], Graph | None]:
+    """Returns the characteristics of the graph `spec`, and the graph; None for one of several types without a target.
+
+    Raises:
+        GraphError: The graph can't be read.
+        UsageError: There is no such graph.
+    """
+    from a3gnn.graphs.edge_values import num_columns
+    from a3gnn.graphs.graph import Graph
+
+    try:
+        load = Graph.load if spec.startswith("target:") or split is not None else Graph.load_untyped
+        graph = load(spec, split, split_seed)
+        columns = {name: num_columns(values) for name, values in graph.edge_values.items()}
+        return graph.characteristics().to_dict() | columns | {"notes": list(graph.notes)}, graph
+    except GraphError as error:
+        from a3gnn.graphs.typed import describe_typed, typed_graph
+
+        typed = error.data if isinstance(error, TypedSetError) else typed_graph(spec)
+        if typed is None or split is not None:
+            raise
+        return describe_typed(typed), None
 
 
 def _rows(described: Graph) -> list[tuple[str, str]]:

@@ -101,6 +101,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy",
         "a3gnn predict runs/trained/model.pt --dataset pyg:Cora --out cora.npy",
     ),
+    "status": ("a3gnn status runs/mine", "a3gnn status runs/mine --json"),
+    "stop": ("a3gnn stop runs/mine", "a3gnn stop runs/mine --json"),
     "front": ("a3gnn front runs/mine", "a3gnn front runs/mine --all"),
     "pick": (
         "a3gnn pick runs/mine --priority memory",
@@ -154,7 +156,9 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "cache info": ("a3gnn cache info", "a3gnn cache info --json"),
     "cache clean": ("a3gnn cache clean --older-than 30d --dry-run", "a3gnn cache clean --downloads"),
     "machines": ("a3gnn machines --ray-address head:6379", "a3gnn machines --here"),
-    "doctor": ("a3gnn doctor", "a3gnn doctor --probe"),
+    "doctor": ("a3gnn doctor", "a3gnn doctor --dataset graph.npz --json"),
+    "schema": ("a3gnn schema tune", "a3gnn schema graph info"),
+    "mcp": ("a3gnn mcp --data-root .", "a3gnn mcp --data-root graphs"),
 }
 
 

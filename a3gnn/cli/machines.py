@@ -8,14 +8,14 @@ from contextlib import closing
 import click
 
 from a3gnn.cli.help import Command
-from a3gnn.cli.output import show
+from a3gnn.cli.output import JSON, show, show_json
 from a3gnn.units import count
 
 
 @click.command(cls=Command)
 @click.option("--here", is_flag=True, help="Print the value of ray start --resources for this machine.")
 @click.option("--ray-address", metavar="HOST:PORT", help="Head of the Ray cluster. Default: the head on this machine.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
     """List the machines of a Ray cluster that can run trials, by kind.
 
@@ -27,7 +27,7 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
         from a3gnn.machine.probe import bare_machine
         from a3gnn.profiling.cluster.connection import resources_of
 
-        click.echo(json.dumps(resources_of(bare_machine())))
+        click.echo(json.dumps(resources_of(bare_machine())))  # on one line, for a shell
         return
     from a3gnn.profiling.cluster.connection import Connection
 
@@ -35,7 +35,7 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
         kinds = cluster.kinds()
         studies = {one.node: cluster.studies(one.node) for kind in kinds.values() for one in kind.machines}
     if as_json:
-        click.echo(json.dumps({"kinds": [kind.to_dict() for kind in kinds.values()], "studies": studies}, indent=2))
+        show_json({"kinds": [kind.to_dict() for kind in kinds.values()], "studies": studies})
         return
     for kind in kinds.values():
         label = f", hardware {kind.fingerprint}" if kind.label else ""

@@ -12,7 +12,7 @@ import warnings
 import click
 
 from a3gnn._imports import need_linux
-from a3gnn.cli.output import say, say_usage
+from a3gnn.cli.output import say, say_error, say_usage
 from a3gnn.errors import A3GNNError, ExitCode, UsageError, nearest
 from a3gnn.launch import by_torchrun, launch
 from a3gnn.option_names import as_flags, name_as_typed, option
@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recommend": ("a3gnn.cli.recommend", "Predict the best configuration in seconds, without a trial."),
     "train": ("a3gnn.cli.train", "Train with the configuration of tune or recommend."),
     "report": ("a3gnn.cli.report", "Write a tune as one HTML page."),
+    "status": ("a3gnn.cli.status", "Show how far a running tune is."),
+    "stop": ("a3gnn.cli.status", "Stop a running tune with the best configuration so far."),
     "front": ("a3gnn.cli.front", "Show the Pareto front of a tune."),
     "pick": ("a3gnn.cli.pick", "Pick another configuration of a tune, by priority or limits."),
     "compare": ("a3gnn.cli.compare", "Compare two or more tunes."),
@@ -38,6 +40,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "surrogate": ("a3gnn.cli.surrogate", "Score the predictions on held-out measurements."),
     "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
     "doctor": ("a3gnn.cli.doctor", "Show this machine's hardware and missing packages."),
+    "schema": ("a3gnn.cli.schema", "Print the JSON schema of a command's answer."),
+    "mcp": ("a3gnn.cli.mcp", "Serve six tools to a coding agent over MCP."),
     "serve": ("a3gnn.cli.serve", "Serve tunes over HTTP: start, watch, stop, resume."),
     "parts": ("a3gnn.cli.parts", "Cut a graph into parts, and serve them from several machines."),
     "machines": ("a3gnn.cli.machines", "List the machines of a Ray cluster that can run trials."),
@@ -47,8 +51,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 #: Sections of `a3gnn --help`: a heading, and its commands.
 SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Start here", ("tune", "recommend", "train", "report")),
-    ("Results", ("front", "pick", "compare", "pull", "predict", "export")),
+    ("Results", ("status", "stop", "front", "pick", "compare", "pull", "predict", "export")),
     ("Graphs and measurements", ("graph", "profile", "profiles", "surrogate", "cache", "doctor")),
+    ("Programs", ("schema", "mcp")),
     ("Several machines", ("serve", "parts", "machines")),
     ("FPGAs (simulated)", ("explore", "accelerator")),
 )
@@ -130,23 +135,24 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(arguments: list[str] | None) -> int:
     """Runs the command, prints errors, and returns the exit code."""
+    name_as_typed({}, sys.argv[1:] if arguments is None else arguments)  # for errors before a command is known
     try:
         return int(app.main(args=arguments, prog_name="a3gnn", standalone_mode=False) or 0)
     except click.Abort as abort:  # click raises this in place of KeyboardInterrupt, its cause
         cause = str(abort.__cause__ or "")
-        say(f"interrupted{': ' if cause else ''}{cause}")
+        say_error("interrupted", f"interrupted{': ' if cause else ''}{cause}")
         return ExitCode.INTERRUPTED
     except click.ClickException as error:
         _show(error)
         return ExitCode.USAGE
     except A3GNNError as error:
-        say(f"error: {error}")
+        say_error(error.code, str(error))
         return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # the reader of stdout has gone, so nobody reads a message
         return ExitCode.FAILED
     except OSError as error:  # for example a full disk, or a read-only folder
-        say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        say_error(A3GNNError.code, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         return ExitCode.FAILED
 
 
@@ -164,7 +170,7 @@ def _show(error: click.ClickException) -> None:
         message = error.message if error.message.startswith(f"{flag} ") else f"{flag}: {error.message}"
     if isinstance(error, click.NoSuchOption) and error.option_name.strip("-") in _DEVICES:
         message = f"{error.message.rstrip('.')}; a3gnn uses a GPU if torch finds one, and a3gnn doctor shows it"
-    say(f"error: {message[:1].lower()}{message[1:]}")
+    say_error(UsageError.code, f"{message[:1].lower()}{message[1:]}")
 
 
 def _interrupt(signum: int, frame: object) -> None:

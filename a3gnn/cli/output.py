@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
+from a3gnn.errors import problem
 from a3gnn.notify import shown, with_details
-from a3gnn.option_names import program
+from a3gnn.option_names import program, typed
 
 #: Minimum width: narrower terminals count as this wide.
 _LEAST_COLUMNS = 80
 
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Print only results and errors.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, errors included.")
 VERBOSE = click.option("--verbose", "-v", is_flag=True, help="Print all figures and every step.")
 
 
@@ -43,8 +47,27 @@ def say(line: str, verbose: bool = False, width: int | None = None) -> None:
 
 
 def say_usage(context: click.Context) -> None:
-    """Writes the usage of a command to stderr, above an error about its options."""
-    say(f"{context.get_usage()}\ntry: {context.command_path} --help\n")
+    """Writes the usage of a command to stderr, above an error about its options; nothing with --json."""
+    if not typed("--json"):
+        say(f"{context.get_usage()}\ntry: {context.command_path} --help\n")
+
+
+def say_error(code: str, message: str) -> None:
+    """Writes an error to stderr: one line that begins with `error:`, or with --json one object (`Problem`).
+
+    Args:
+        code: Its `A3GNNError.code`.
+        message: The rule, the values and the remedy.
+    """
+    if typed("--json"):
+        click.echo(json.dumps(problem(code, message)), err=True)
+    else:
+        say(f"{'' if code == 'interrupted' else 'error: '}{message}")
+
+
+def show_json(answer: Mapping[str, Any]) -> None:
+    """Writes the answer of a command with --json to stdout; `a3gnn schema` prints its schema."""
+    click.echo(json.dumps(answer, indent=2))
 
 
 def show(line: str) -> None:

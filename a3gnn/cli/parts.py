@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import click
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import address_options
-from a3gnn.cli.output import QUIET, progress, show
+from a3gnn.cli.output import JSON, QUIET, progress, show, show_json
 from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.units import count, format_size
 
@@ -32,7 +31,7 @@ def parts() -> None:
     help="Partitioner; see docs/design/partitioning.md.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the partitioner.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @QUIET
 def make(
     spec: str, folder: Path, num_parts: int, partitioner: Partitioner, seed: int, as_json: bool, quiet: bool
@@ -52,7 +51,7 @@ def make(
         rows = [
             {"nodes": one.nodes, "edges": one.edges, "cut_edges": one.cut_edges, "bytes": one.num_bytes} for one in made
         ]
-        click.echo(json.dumps({"folder": str(folder), "parts": rows}))
+        show_json({"folder": str(folder), "parts": rows})
         return
     for one in made:
         cut = f"{one.cut_edges / max(one.edges, 1):.1%} from other parts"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from a3gnn.cli.completion import PRIORITY
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import ANY_LIMIT
-from a3gnn.cli.output import show_written
+from a3gnn.cli.output import JSON, show_json, show_written
 
 
 @click.command(cls=Command)
@@ -53,7 +52,7 @@ from a3gnn.cli.output import show_written
 @click.option(
     "--token", envvar="A3GNN_TOKEN", show_envvar=True, metavar="TEXT", help="Access token of the server of URL."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def pick(place: str, out: Path | None, as_json: bool, token: str | None, **asked: Any) -> None:
     """Pick another configuration from the measurements of the tune in the folder DIR, without a trial.
 
@@ -78,7 +77,7 @@ def pick(place: str, out: Path | None, as_json: bool, token: str | None, **asked
         else:
             file = found.write(out)
         if as_json:
-            click.echo(json.dumps(found.to_dict() | {"file": str(file)}, indent=2))
+            show_json(found.to_dict() | {"file": str(file)})
             return
         for line in pick_lines(found):
             click.echo(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE_LIMIT, Parsed, import_from_here, target_option
-from a3gnn.cli.output import QUIET, progress, show
+from a3gnn.cli.output import JSON, QUIET, progress, show, show_json
 from a3gnn.errors import UsageError
 from a3gnn.metric import HEURISTICS, ROW_MODELS
 
@@ -68,7 +67,7 @@ _EDGES = "values of edges"
     help="Pairs of shape (2, n), with a model of values of edges. Default: edges without a value.",
 )
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def predict(
     model: Path | None,
     dataset: str,
@@ -128,7 +127,7 @@ def predict(
             else:
                 shape = save_predictions(draft, saved, dataset, **given)
     if as_json:
-        click.echo(json.dumps({"file": str(out), "target": target, "shape": list(shape)}))
+        show_json({"file": str(out), "target": target, "shape": list(shape)})
     else:
         size = " x ".join(f"{length:,}" for length in shape)
         of, kind = (" of edges", "") if predicts == _EDGES else ("", "float32, " * (target != "links"))

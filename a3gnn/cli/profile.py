@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,7 @@ from a3gnn.addresses import without_password
 from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE
-from a3gnn.cli.output import QUIET
+from a3gnn.cli.output import JSON, QUIET, show_json
 from a3gnn.cli.study_options import take_task, task_options
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
 )
 @executor_options(ONE_KIND)
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def profile(
     dataset: str,
     configs: int,
@@ -150,7 +149,7 @@ def profile(
             opened.export_jsonl(export)
     summary = _summary(store, found)
     if as_json:
-        click.echo(json.dumps(summary))
+        show_json(summary)
     else:
         click.echo(_text(summary))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import click
 
 from a3gnn.addresses import without_password
 from a3gnn.cli.help import Command
-from a3gnn.cli.output import show
+from a3gnn.cli.output import JSON, show, show_json
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.profiling.store.existing import DEFAULT_STORE
 from a3gnn.units import count
@@ -38,7 +37,7 @@ def profiles() -> None:
 
 @profiles.command("list", cls=Command, short_help="List the rows of the store and the shipped rows.")
 @_STORE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def list_(store: str | None, as_json: bool) -> None:
     """List the rows of the store and the shipped rows by graph, model and machine."""
     from a3gnn.profiling.store.check import check_store
@@ -61,7 +60,7 @@ def list_(store: str | None, as_json: bool) -> None:
     if as_json:
         machines = {one.hardware.fingerprint: one.hardware.to_dict() for own in found.values() for one in own}
         sources = {place: [one.to_dict() for one in own] for place, own in found.items()}
-        click.echo(json.dumps({"sources": sources, "machines": machines}))
+        show_json({"sources": sources, "machines": machines})
         return
     for line in _listed(found):
         show(line)
@@ -69,7 +68,7 @@ def list_(store: str | None, as_json: bool) -> None:
 
 @profiles.command(cls=Command, short_help="Check every row of a file or a store.")
 @click.argument("place", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def check(place: str | None, as_json: bool) -> None:
     """Check every row of PLACE: a .jsonl or .jsonl.gz file, or a store.
 
@@ -85,7 +84,7 @@ def check(place: str | None, as_json: bool) -> None:
     found = {one: _checked(one) for one in places}
     if as_json:
         faults = {one: [fault._asdict() for fault in checked.faults] for one, checked in found.items()}
-        click.echo(json.dumps({"rows": {one: checked.num_rows for one, checked in found.items()}, "faults": faults}))
+        show_json({"rows": {one: checked.num_rows for one, checked in found.items()}, "faults": faults})
     for one, checked in () if as_json else found.items():
         for fault in checked.faults:
             show(fault.describe())
@@ -98,7 +97,8 @@ def check(place: str | None, as_json: bool) -> None:
 @profiles.command("export", cls=Command, short_help="Write the rows of the store to a file.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_STORE
-def export(file: Path, store: str | None) -> None:
+@JSON
+def export(file: Path, store: str | None, as_json: bool) -> None:
     """Write every row of the store to FILE (.jsonl or .jsonl.gz).
 
     The first line of FILE contains the origin of the rows. Writes nothing if a row is wrong.
@@ -108,13 +108,17 @@ def export(file: Path, store: str | None) -> None:
     _need_suffix(file)
     with _existing(store) as opened:
         rows = export_rows(opened, file)
+    if as_json:
+        show_json({"file": str(file), "rows": rows})
+        return
     show(f"wrote {count(rows, 'row')} of {store or DEFAULT_STORE} to {file}")
 
 
 @profiles.command("import", cls=Command, short_help="Add the rows of a file to the store.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_STORE
-def import_(file: Path, store: str | None) -> None:
+@JSON
+def import_(file: Path, store: str | None, as_json: bool) -> None:
     """Add the rows of FILE (.jsonl or .jsonl.gz) to the store.
 
     Makes the store if there is none, and adds nothing if a row is wrong. Rows in the store stay: if the store has a
@@ -125,6 +129,9 @@ def import_(file: Path, store: str | None) -> None:
     _need_suffix(file)
     place = store or str(DEFAULT_STORE)
     added, rows = import_rows(file, place)
+    if as_json:
+        show_json({"store": without_password(place), "added": added, "rows": rows})
+        return
     left_out = f"; left out {rows - added:,} configurations that it has already" if rows > added else ""
     show(f"added {added:,} of {count(rows, 'row')} to {without_password(place)}{left_out}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from a3gnn.cli.help import Command
-from a3gnn.cli.output import QUIET, progress
+from a3gnn.cli.output import JSON, QUIET, progress, show_json
 from a3gnn.option_names import program
 from a3gnn.units import count
 
@@ -20,7 +20,10 @@ from a3gnn.units import count
 @click.option("--dataset", metavar="GRAPH", help="Graph on this machine. Default: its name on the server.")
 @click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, metavar="TEXT", help="Access token of the server.")
 @QUIET
-def pull(url: str, number: int, folder: Path, dataset: str | None, token: str | None, quiet: bool) -> None:
+@JSON
+def pull(
+    url: str, number: int, folder: Path, dataset: str | None, token: str | None, quiet: bool, as_json: bool
+) -> None:
     """Copy study N of the server at URL to FOLDER, as a local tune would have written it.
 
     front, pick, compare, report, export and train then take FOLDER. A study that has not finished is copied as far as
@@ -31,5 +34,8 @@ def pull(url: str, number: int, folder: Path, dataset: str | None, token: str | 
 
     Client(url, token).study(number).save(folder, dataset, progress(quiet))
     trials = len(KeptTune.read(folder).history.trials)
+    if as_json:
+        show_json({"folder": str(folder), "trials": trials})
+        return
     click.echo(f"{'Saved':<11}{folder}, {count(trials, 'trial')}")
     click.echo(f"{'Next':<11}{program()} front {shlex.quote(str(folder))}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from a3gnn._imports import importing
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE_LIMIT
-from a3gnn.cli.output import QUIET, progress, show_written
+from a3gnn.cli.output import JSON, QUIET, progress, show_json, show_written
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.profiling.store.existing import DEFAULT_STORE
 
@@ -23,7 +22,7 @@ from a3gnn.profiling.store.existing import DEFAULT_STORE
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="New folder for tuned.json.")
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
     """Recommend a training configuration in seconds, without a trial.
 
@@ -38,7 +37,7 @@ def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
 
     found = run(notify=progress(quiet), **asked)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2))
+        show_json(found.to_dict())
         return
     if not quiet:
         click.echo(err=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from a3gnn.cli.help import Command
+from a3gnn.cli.output import JSON, show_json
 
 
 @click.command(cls=Command)
@@ -14,7 +15,8 @@ from a3gnn.cli.help import Command
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="FILE", help="HTML file to write. Default: DIR/report.html."
 )
-def report(folder: Path, out: Path | None) -> None:
+@JSON
+def report(folder: Path, out: Path | None, as_json: bool) -> None:
     """Write the tune in the folder DIR as one HTML file.
 
     The page works offline. It shows the measured front, learning curves, the time of each stage of a step, the knobs
@@ -23,4 +25,8 @@ def report(folder: Path, out: Path | None) -> None:
     """
     from a3gnn.page.views import write_report
 
-    click.echo(write_report(folder, out))
+    written = write_report(folder, out)
+    if as_json:
+        show_json({"file": str(written)})
+    else:
+        click.echo(written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from a3gnn.cli.help import Command
-from a3gnn.cli.output import QUIET, progress
+from a3gnn.cli.output import JSON, QUIET, progress
 from a3gnn.profiling.store.existing import DEFAULT_STORE
 
 
@@ -22,7 +22,7 @@ def surrogate() -> None:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of folds and trees.")
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def card(store: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     """Score the surrogate and simpler models on held-out measurements, as Markdown.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -27,7 +26,7 @@ from a3gnn.cli.options import (
     split_options,
     take_fields,
 )
-from a3gnn.cli.output import QUIET, VERBOSE
+from a3gnn.cli.output import JSON, QUIET, VERBOSE, show_json
 from a3gnn.cli.output import progress as lines
 from a3gnn.cli.train_summary import summary_lines
 from a3gnn.config import TrainConfig
@@ -157,7 +156,7 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @QUIET
 @VERBOSE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.pass_context
 def train(
     context: click.Context,
@@ -256,7 +255,7 @@ def _check_auto(context: click.Context) -> None:
 def _print(fields: dict[str, Any], text: Iterable[str], as_json: bool) -> None:
     """Prints a result: as one JSON object, or as lines."""
     if as_json:
-        click.echo(json.dumps(fields, indent=2))
+        show_json(fields)
         return
     for line in text:
         click.echo(line)

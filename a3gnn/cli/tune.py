@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from a3gnn.cli.executor_options import executor_options, refuse_executor, take_c
 from a3gnn.cli.help import Command
 from a3gnn.cli.live import live_tune
 from a3gnn.cli.options import BUDGET, LIMIT, REFERENCES
-from a3gnn.cli.output import QUIET, VERBOSE, progress
+from a3gnn.cli.output import JSON, QUIET, VERBOSE, progress, show_json
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.errors import UsageError
 from a3gnn.option_names import again, option
@@ -69,7 +68,7 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 @click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, metavar="TEXT", help="Access token of --server.")
 @QUIET
 @VERBOSE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def tune(quiet: bool, verbose: bool, as_json: bool, server: str | None, token: str | None, **options: Any) -> None:
     """Find the best training configuration for a graph on this machine.
 
@@ -94,7 +93,7 @@ def tune(quiet: bool, verbose: bool, as_json: bool, server: str | None, token: s
         with live_tune(quiet, verbose) as notify, choice.opened(notify) as executor:
             result = run(notify=notify, executor=executor, **asked)
     if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=2))
+        show_json(result.to_dict())
         return
     from a3gnn.report.front import front_lines
     from a3gnn.tuning.tell.summary import summary_lines
@@ -141,7 +140,7 @@ def tune_machines(
     found = run(choice, choice.kinds(), out, arguments, resume=resume, notify=notify)
     if as_json:
         machines = [one.to_dict() for one in ranked(found)]
-        click.echo(json.dumps({"machines": machines, "no_best": why_no_best(found)}, indent=2))
+        show_json({"machines": machines, "no_best": why_no_best(found)})
         return
     notify("\n")
     for line in machines_lines(found):

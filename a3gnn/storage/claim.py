@@ -116,6 +116,21 @@ def is_vacant(folder: Path) -> bool:
     return not folder.exists() or (folder.is_dir() and all(one.name == LOCK_NAME for one in folder.iterdir()))
 
 
+def writer_of(folder: Path) -> str:
+    """Returns the description of the process whose run writes `folder` (`claimed`); "" if none does."""
+    try:
+        file = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return ""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return holder_of(file) if error.errno in _TAKEN else ""
+    finally:
+        os.close(file)
+    return ""
+
+
 def this_process(name: str = "") -> str:
     """Returns this process's description for processes that wait for its lock; they see at most `MAX_HOLDER_BYTES`.
 

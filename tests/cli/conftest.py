@@ -1,3 +1,4 @@
-"""Fixtures of tunes for tests of what the commands draw of them."""
+"""Fixtures of tunes for tests of what the commands draw and tell of them."""
 
-from tests.tuning.conftest import formulas, measured  # noqa: F401
+from tests.page.conftest import finished, running  # noqa: F401
+from tests.tuning.conftest import formulas, measured, quick_tune  # noqa: F401

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from a3gnn import predict
 from a3gnn.cli.main import main
 from a3gnn.errors import ExitCode
 from a3gnn.storage.claim import claimed_whole
+from tests.answers import checked
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 MINE = """
@@ -59,7 +59,7 @@ def test_it_writes_what_python_returns(model: str, here: Path, capsys) -> None:
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, predict("run/model.pt", SPEC).numpy())
     assert run("predict", "run/model.pt", "--dataset", SPEC, "--out", "again.npy", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"file": "again.npy", "target": "classes", "shape": [300, 4]}
+    assert checked("predict", capsys.readouterr().out) == {"file": "again.npy", "target": "classes", "shape": [300, 4]}
 
 
 def test_the_model_is_read_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.figures import covers
 from a3gnn.profiling.store.store import ProfileStore
+from tests.answers import checked
 from tests.commands import a3gnn
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_an_interrupted_profile_goes_on_where_it_stopped(tmp_path: Path) -> None
 
     code, out, err = finish(start(*command))
     assert code == 0, err
-    summary = json.loads(out)
+    summary = checked("profile", out)
     assert (summary["configurations"], summary["skipped"], summary["measured"]) == (3, kept, 3 - kept)
     assert set(summary["failed"].values()) == {0}
     assert "each configuration trains as long" in err

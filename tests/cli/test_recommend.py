@@ -14,6 +14,7 @@ from a3gnn.machine.probe import kept_at
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import recommend as module
+from tests.answers import checked
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 SMALL = ["--dataset", SPEC, "--hidden", "16", "--fanouts", "3,3"]
@@ -59,7 +60,7 @@ def test_it_recommends_and_its_file_trains(tmp_path: Path, capsys: pytest.Captur
 
 def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("recommend", *SMALL, "--priority", "memory", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = checked("recommend", capsys.readouterr().out)
     assert found["measured"] is None
     assert set(found["predicted"]["throughput_epochs_per_s"]) == {"mean", "low", "high"}
     assert found["default"]["throughput_over_default"] == {"mean": 1.0, "low": 1.0, "high": 1.0}

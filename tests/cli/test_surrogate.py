@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +13,7 @@ from a3gnn.profiling.store import jsonl
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn_surrogate import residual
+from tests.answers import checked
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_the_card_is_printed(few, tmp_path, monkeypatch):
 def test_json_holds_the_same(few, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["surrogate", "card", "--json"], catch_exceptions=False)
-    assert json.loads(result.stdout)["num_rows"] == 12
+    assert checked("surrogate card", result.stdout)["num_rows"] == 12
 
 
 def test_own_measurements_count(few, tmp_path):

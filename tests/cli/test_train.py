@@ -25,6 +25,7 @@ from a3gnn.option_names import program
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
+from tests.answers import checked
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 METRICS = Metrics(25.0, 300 * 2**20, 0, 0, 0.6, 0.6, 5, 9, 3, 0.0, StageSeconds(0.1, 0.1, 0, 0.2), 0.0, 0, 1e3, 1e4)
@@ -75,7 +76,7 @@ def test_it_is_said_where_the_host_took_much_of_the_time(tuned, tmp_path, capsys
 
 def test_json_is_one_object_on_stdout(tuned, tmp_path, capsys):
     assert run("--config", tuned, "--epochs", 2, "--seed", 7, "--out", tmp_path / "run", "--json") == 0
-    result = json.loads(capsys.readouterr().out)
+    result = checked("train", capsys.readouterr().out)
     assert result["epochs"] == 2
     assert result["task"]["seed"] == 7
     assert result["folder"] == str(tmp_path / "run")

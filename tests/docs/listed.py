@@ -34,6 +34,7 @@ LINKS = "tests/training/test_links.py runs such on a small graph"
 LINK_TUNES = "tests/tuning/test_link_tunes.py runs such on a small graph"
 EVENTS = "tests/training/test_events.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
+SKILL = "tests/examples/test_skill.py runs them"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 CONTAINER = "needs a container runtime; tests/service/test_deployment.py reads its files"
 BACKUP = "needs the programs sqlite3 and rsync"
@@ -118,6 +119,21 @@ COMMANDS: dict[str, dict[str, str]] = {
         "make docs": "tests/docs/test_site.py builds the site",
         "source .venv/bin/activate": "enters the environment that make test installed",
         "a3gnn tune --dataset synthetic:nodes=2000 --budget 20s --out runs/try": LIKE_README,
+    },
+    "SKILL.md": {
+        "a3gnn doctor --dataset graph.npz --quiet --json": SKILL,
+        "a3gnn recommend --dataset graph.npz --memory-limit 4GiB --quiet --json": SKILL,
+        "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine --quiet --json": SKILL,
+        "a3gnn pick runs/mine --priority memory --json": SKILL,
+        "a3gnn train runs/mine --out runs/trained --quiet --json": SKILL,
+    },
+    "docs/howto/agents.md": {
+        "a3gnn recommend --dataset graph.npz --memory-limit 4GiB --quiet --json": RUN,
+        "a3gnn schema recommend": RUN,
+        "a3gnn doctor --dataset graph.npz --json": RUN,
+        "a3gnn status runs/mine --json": RUN,
+        "a3gnn stop runs/mine": "needs a running tune; tests/cli/test_status.py stops one",
+        'pip install ".[mcp]"': INSTALLS,
     },
     "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
     "docs/design/trials.md": {

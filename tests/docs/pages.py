@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = tuple(
     str(path.relative_to(ROOT))
     for path in (
-        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "profiles" / "README.md"),
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "AGENTS.md", "SKILL.md")),
+        ROOT / "profiles" / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
     )
 )

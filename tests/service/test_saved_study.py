@@ -13,6 +13,7 @@ from a3gnn.service.client import AbsentError, Client, RemoteStudy
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.study.folder import read_request
+from tests.answers import checked
 from tests.service.servers import GRAPH, Server
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
@@ -63,6 +64,9 @@ def test_commands_take_what_pull_has_copied(
         assert ended.value.code in (0, None), capsys.readouterr().err
         assert capsys.readouterr().out
     assert read_request(out).spec == MINE
+    with pytest.raises(SystemExit):
+        main(["pull", idle.url, str(kept.id), str(tmp_path / "again"), "--json"])
+    assert checked("pull", capsys.readouterr().out)["trials"] > 0
     with pytest.raises(SystemExit):
         main(["pull", idle.url, "999", str(tmp_path / "none")])
     assert "study 999 does not exist" in capsys.readouterr().err

@@ -21,17 +21,17 @@ _AGAIN_S = 5
 #: Errors of a disk, or of a user's share of it, that is full.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
-#: For each class of errors, the kind in the problem's type, and the HTTP status. The first matching class counts.
-_KINDS: tuple[tuple[type[Exception], str, int], ...] = (
-    (errors.GraphError, "graph", 422),
-    (errors.UsageError, "usage", 422),
-    (errors.InfeasibleError, "infeasible", 409),
-    (errors.MemoryLimitError, "memory-limit", 409),
-    (errors.MissingDependencyError, "missing-package", 501),
-    (errors.DeviceError, "device", 409),
-    (errors.StoreError, "store", 503),
-    (errors.A3GNNError, "failed", 500),
-)
+#: The HTTP status for each `A3GNNError.code`, which is the kind in the problem's type.
+_STATUSES = {
+    "graph": 422,
+    "usage": 422,
+    "infeasible": 409,
+    "memory-limit": 409,
+    "missing-package": 501,
+    "device": 409,
+    "store": 503,
+    "failed": 500,
+}
 
 
 class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
@@ -56,11 +56,10 @@ class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         """Returns `error` as users see it. An error that a3gnn did not raise on purpose shows no details."""
         if isinstance(error, cls):
             return error
-        for kind, name, status in _KINDS:
-            if isinstance(error, kind):
-                smallest = getattr(error, "smallest_limit_bytes", None)
-                more = {} if smallest is None else {"smallest_limit_bytes": smallest}
-                return cls(status, name, without_password(str(error)), **more)
+        if isinstance(error, errors.A3GNNError):
+            smallest = getattr(error, "smallest_limit_bytes", None)
+            more = {} if smallest is None else {"smallest_limit_bytes": smallest}
+            return cls(_STATUSES[error.code], error.code, without_password(str(error)), **more)
         if isinstance(error, OSError) and error.errno in NO_ROOM:
             return no_room("the server's files")
         return cls(500, "internal", "the server failed at this request; its log has the details")

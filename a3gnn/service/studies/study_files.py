@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from a3gnn.storage.stamp import file_state
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.result import unfinished_front
-from a3gnn.tuning.study.folder import Journal
+from a3gnn.tuning.study.folder import Journal, seconds_so_far
 from a3gnn.tuning.study.trial import UNCOUNTED
 
 T = TypeVar("T")
@@ -159,20 +158,10 @@ def phase(folder: JobFolder, started: float) -> str:
         return ""
 
 
-def elapsed_s(folder: JobFolder, running: bool) -> float | None:
-    """Returns the seconds that the tune has taken, those since its last trial included; None before it has begun."""
-    path = folder.run / "state.json"
-    try:
-        found = float(json.loads(path.read_bytes())["elapsed_s"])
-        return found + max(0.0, time.time() - path.stat().st_mtime if running else 0.0)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
 def used(folder: JobFolder, study: Job) -> tuple[int, float | None]:
-    """Returns how much of its budget a study has used: trials, and the seconds of `elapsed_s`."""
+    """Returns how much of its budget a study has used: trials, and the seconds of `seconds_so_far`."""
     counted = sum(trial["reason"] not in UNCOUNTED for trial in trials(folder))
-    return counted, elapsed_s(folder, study.status == "running")
+    return counted, seconds_so_far(folder.run, study.status == "running")
 
 
 def has_begun(folder: JobFolder) -> bool:

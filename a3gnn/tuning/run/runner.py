@@ -184,7 +184,9 @@ class Runner:
         self.notify(Message(event=BeganEvent(name, describe_config(config))))
 
     def begin_phase(self, phase: str) -> None:
-        """Notifies a live display of a phase: `baseline`, `search` or `verify`."""
+        """Writes a phase, `baseline`, `search` or `verify`, to the folder, and notifies a live display of it."""
+        self.state = dataclasses.replace(self.state, phase=phase)
+        self.keep_time()
         budget = self.budget
         total_s, left_s = (None, None) if budget.in_trials else (float(budget.total), budget.left_s)
         self.notify(Message(event=PhaseEvent(phase, total_s, left_s)))

@@ -122,7 +122,9 @@ def open_study(
         timings = tuple(study_folder.Journal(folder).timings()) if resume else ()
         history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)), timings)
         runner = Runner(profiler, journal, budget, notify)
-        runner.state = dataclasses.replace(state, finished_budget=None, problem="", heuristics=dict(study.heuristics))
+        runner.state = dataclasses.replace(
+            state, finished_budget=None, problem="", phase="", heuristics=dict(study.heuristics)
+        )
         runner.continues = state.finished_budget is not None
         runner.report_unmade_parts(history)
         runner.keep_time()

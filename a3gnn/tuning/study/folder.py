@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,6 +292,7 @@ class TuneState:
         problem: Why its last run ended without a choice, with the remedy; "" if it did not.
         heuristics: The validation and test qualities of predictions without a network, by name; None in files of older
             versions.
+        phase: The last phase that began: baseline, search or verify; "" before the first, and in older files.
     """
 
     elapsed_s: float = 0.0
@@ -298,6 +300,7 @@ class TuneState:
     started: str = ""
     problem: str = ""
     heuristics: Mapping[str, Mapping[str, float]] | None = None
+    phase: str = ""
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`, whole or not at all."""
@@ -320,6 +323,16 @@ class TuneState:
             raise ConfigError(
                 f"{folder / _STATE} must be the state of a tune: {error}; remove it to go on without"
             ) from error
+
+
+def seconds_so_far(folder: Path, running: bool) -> float | None:
+    """Returns the seconds of the tune in `folder`, since its last trial included if `running`; None before it began."""
+    path = folder / _STATE
+    try:
+        found = float(json.loads(path.read_bytes())["elapsed_s"])
+        return found + max(0.0, time.time() - path.stat().st_mtime if running else 0.0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def forget_failures(folder: Path, store: ProfileStore) -> int:

@@ -14,6 +14,7 @@ from a3gnn.hitgnn.hls import check as checking
 from a3gnn.hitgnn.hls.case import Case, LayerResult
 from a3gnn.hitgnn.hls.generate import Design, generate
 from a3gnn.hitgnn.hls.simulation import KernelCall, build, simulate
+from tests.answers import checked
 from tests.hitgnn.hls.cases import Accelerator
 
 
@@ -33,7 +34,7 @@ def test_the_command_writes_and_checks(tmp_path: Path, compiler: None) -> None:
     arguments = ["generate", "--units", "2", "--multipliers", "16", "--out", str(tmp_path / "out"), "--check", "--json"]
     ended = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert ended.exit_code == 0
-    said = json.loads(ended.stdout)
+    said = checked("accelerator generate", ended.stdout)
     assert {"config.h", "kernels/aggregate.cpp", "README.md"} <= set(said["files"])
     assert [(one["model"], one["passed"]) for one in said["checks"]] == [("sage", True), ("gcn", True)]
 

@@ -1,0 +1,73 @@
+"""`a3gnn status` and `a3gnn stop`: show and end a tune that another process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from a3gnn.cli.help import Command
+from a3gnn.cli.output import JSON, show, show_json
+from a3gnn.units import count, format_duration, format_size
+
+if TYPE_CHECKING:
+    from a3gnn.report.rows import FrontRow
+    from a3gnn.tuning.outcome.status import TuneStatus
+
+_FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+
+@click.command(cls=Command)
+@_FOLDER
+@JSON
+def status(folder: Path, as_json: bool) -> None:
+    """Show how far the tune in the folder DIR is: its phase, trials, time left and best configuration so far.
+
+    The tune may run in another process, and nothing is changed.
+    """
+    from a3gnn.tuning.outcome.status import TuneStatus
+
+    _print(TuneStatus.read(folder), as_json)
+
+
+@click.command(cls=Command)
+@_FOLDER
+@JSON
+def stop(folder: Path, as_json: bool) -> None:
+    """Stop the running tune in the folder DIR at once, with the best configuration so far.
+
+    The tune then writes its results, which takes some seconds. Exits with 2 if no process runs it.
+    """
+    from a3gnn.tuning.outcome.status import stop_tune
+
+    _print(stop_tune(folder), as_json)
+
+
+def _print(found: TuneStatus, as_json: bool) -> None:
+    if as_json:
+        show_json(found.to_dict())
+        return
+    for line in _lines(found):
+        show(line)
+
+
+def _lines(found: TuneStatus) -> Iterator[str]:
+    left = f"{format_duration(found.seconds_left)} left" if found.seconds_left is not None else ""
+    left = left or f"{count(found.trials_left or 0, 'trial')} left"
+    yield f"{'Phase':<11}{found.phase}"
+    yield f"{'Progress':<11}{count(found.trials, 'trial')}, {format_duration(found.seconds)}, {left}"
+    for name, row in (("Baseline", found.baseline), ("Best", found.best)):
+        if row is not None:
+            yield f"{name:<11}{_row(row)}"
+    if found.problem:
+        yield f"{'Problem':<11}{found.problem}"
+
+
+def _row(row: FrontRow) -> str:
+    from a3gnn.report.text import describe_config
+
+    figures, speed = row.measured, f"{row.measured.throughput_epochs_per_s:.3g} epochs/s"
+    peak = figures.peak_device_bytes or figures.peak_host_bytes
+    return f"{speed}, {format_size(peak)}, {describe_config(row.config)}"

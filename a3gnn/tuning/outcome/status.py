@@ -1,0 +1,109 @@
+"""`TuneStatus`: how far a tune is, read from its folder while another process runs it; and the request to stop it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from a3gnn.errors import UsageError
+from a3gnn.option_names import program
+from a3gnn.report.rows import FrontRow
+from a3gnn.storage.claim import writer_of
+from a3gnn.tuning.outcome.kept_tune import ToldTune
+from a3gnn.tuning.study.budget import ask_to_stop, stop_is_asked
+from a3gnn.tuning.study.folder import Journal, TuneState, read_request, seconds_so_far
+
+#: starting, baseline, search, verify and stopping are phases of a running tune.
+TunePhase = Literal["starting", "baseline", "search", "verify", "stopping", "finished", "failed", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class TuneStatus:
+    """How far a tune is.
+
+    Attributes:
+        folder: Its --out.
+        running: Whether a process runs it now.
+        phase: starting, baseline, search, verify or stopping while it runs; then finished, failed (nothing was chosen)
+            or interrupted (--resume continues).
+        budget: Its trials (int) or seconds (float).
+        trials: Number of trials after the baseline.
+        trials_left: Trials left of a budget in trials; None for one in seconds.
+        seconds: Seconds so far, of all its runs.
+        seconds_left: Seconds left of a budget in seconds; None for one in trials.
+        best: The choice, or the best measured configuration so far; None if nothing keeps the limits yet.
+        baseline: The baseline as measured; None before that.
+        problem: Why its last run ended without a choice, with the remedy; "" if it did not.
+    """
+
+    folder: Path
+    running: bool
+    phase: TunePhase
+    budget: float | int
+    trials: int
+    trials_left: int | None
+    seconds: float
+    seconds_left: float | None
+    best: FrontRow | None
+    baseline: FrontRow | None
+    problem: str
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Returns the status of the tune in `folder`; changes nothing.
+
+        Raises:
+            UsageError: The folder holds no tune.
+            ConfigError: Its files are not in this version's format.
+        """
+        budget, running, journal = read_request(folder).budget, bool(writer_of(folder)), Journal(folder)
+        trials = journal.read(mend=False) if journal.path.exists() else []
+        state, told = TuneState.read(folder, trials), ToldTune.read(folder, 0) if trials else None
+        seconds, counted = seconds_so_far(folder, running) or state.elapsed_s, sum(one.counts for one in trials)
+        is_open = state.finished_budget is None
+        rows = () if told is None else told.front.rows
+        return cls(
+            folder=folder,
+            running=running,
+            phase=_phase(folder, running, state),
+            budget=budget,
+            trials=counted,
+            trials_left=max(budget - counted, 0) * is_open if isinstance(budget, int) else None,
+            seconds=seconds,
+            seconds_left=None if isinstance(budget, int) else max(budget - seconds, 0.0) * is_open,
+            best=next((row for row in rows if told is not None and row.config == told.config), None),
+            baseline=next((row for row in rows if "default" in row.labels), None),
+            problem=state.problem,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__} | {"folder": str(self.folder)}
+        rows = {name: None if (row := fields[name]) is None else row.to_dict() for name in ("best", "baseline")}
+        return fields | rows
+
+
+def _phase(folder: Path, running: bool, state: TuneState) -> TunePhase:
+    if running:
+        begun: dict[str, TunePhase] = {"baseline": "baseline", "search": "search", "verify": "verify"}
+        return "stopping" if stop_is_asked(folder) else begun.get(state.phase, "starting")
+    if state.finished_budget is not None:
+        return "finished"
+    return "failed" if state.problem else "interrupted"
+
+
+def stop_tune(folder: Path) -> TuneStatus:
+    """Asks the running tune in `folder` to end now with the best configuration so far, and returns its status.
+
+    Raises:
+        UsageError: The folder holds no tune, or no process runs it.
+    """
+    status = TuneStatus.read(folder)
+    if not status.running:
+        raise UsageError(
+            f"only a running tune can be stopped, but the one in {folder} is {status.phase}; {program()} status "
+            f"{folder} shows it"
+        )
+    ask_to_stop(folder)
+    return TuneStatus.read(folder)
