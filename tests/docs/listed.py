@@ -34,6 +34,7 @@ LINKS = "tests/training/test_links.py runs such on a small graph"
 LINK_TUNES = "tests/tuning/test_link_tunes.py runs such on a small graph"
 EVENTS = "tests/training/test_events.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
+GROUPS = "needs a graph larger than memory; tests/apply/test_predict.py leaves little memory beside a small one"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
@@ -240,7 +241,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         " --fix seed_order=random --fix parallel_mode=sequential --fix input_aggregation=sampled"
         " --fix sampling_device=cpu --fix trainers=1 --budget 10min --out runs/portable": LIKE_README,
     },
-    "docs/howto/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
+    "docs/howto/predict.md": {
+        "a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN,
+        "a3gnn predict runs/train-huge --dataset /fast/huge --out predictions.npy --host-memory-limit 1GiB": GROUPS,
+        "a3gnn predict runs/train-huge --dataset /fast/huge --out predictions.npy --scratch-dtype float16": GROUPS,
+    },
     "docs/howto/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
     "docs/howto/service.md": {
         'pip install ".[serve]"': INSTALLS,
