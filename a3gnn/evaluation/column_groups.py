@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from a3gnn.evaluation.column_kernels import sum_columns
 from a3gnn.evaluation.inference import CHUNK_BYTES, Outputs, Scratch
 from a3gnn.evaluation.neighborhoods import Neighborhoods
 from a3gnn.features.row_table import row_like
-from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.block import LayerBlock
@@ -51,26 +50,17 @@ class LayerGroups:
         width: Columns to aggregate.
         columns: Columns of a group; the last one may have fewer.
         own: Columns of what a node's own row adds to its output; 0 if nothing is stored.
-        dtype: Of stored rows, float32 or float16.
-        own_dtype: Of stored own rows.
     """
 
     mapped: bool
     width: int
     columns: int
     own: int
-    dtype: np.dtype[Any]
-    own_dtype: np.dtype[Any]
 
     @property
     def count(self) -> int:
         """Number of groups."""
         return -(-self.width // self.columns)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of scratch per node."""
-        return self.width * self.dtype.itemsize + self.own * self.own_dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +69,14 @@ class ColumnPlan:
 
     Attributes:
         layers: Of each layer.
+        dtype: Of stored rows, float32 or float16.
         memory_bytes: Of the largest group, and of vectors with a number per node.
         scratch_bytes: Most bytes of scratch at once.
         last_bytes: Bytes of scratch while the outputs are computed.
     """
 
     layers: tuple[LayerGroups, ...]
+    dtype: np.dtype[Any]
     memory_bytes: int
     scratch_bytes: int
     last_bytes: int
@@ -97,31 +89,28 @@ class ColumnPlan:
             graph: The whole graph.
             model: A model that is `columnwise`.
             room: Bytes for `memory_bytes`; infinite for no limit.
-            dtype: Of scratch files, float32 or float16. Features of float16 that are aggregated as they are stay so.
+            dtype: Of scratch files, float32 or float16.
         """
-        nodes, vector = graph.num_nodes, vector_bytes(graph, model)
+        column, vector = graph.num_nodes * dtype.itemsize, vector_bytes(graph, model)
         layers = []
         for i, layer in enumerate(model.layers):
-            mapped, kind = maps_first(graph, layer, sparse=not i and graph.features.is_sparse), dtype
-            if not i and not mapped and isinstance(graph.features, DenseFeatures) and layer.aggregator != "gcn":
-                kind = min(dtype, graph.features.array.dtype, key=lambda one: one.itemsize)
+            mapped = maps_first(graph, layer, sparse=not i and graph.features.is_sparse)
             width = layer.out_channels if mapped else layer.in_channels
-            columns = _columns(width, (room - vector) / (nodes * kind.itemsize))
             has_own = i and (len(layer.input_weights) > 1 or model.shortcuts)
-            layers.append(LayerGroups(mapped, width, columns, layer.out_channels if has_own else 0, kind, dtype))
-        sizes = [nodes * layer.row_bytes for layer in layers]
+            own = layer.out_channels if has_own else 0
+            layers.append(LayerGroups(mapped, width, _columns(width, (room - vector) / column), own))
+        sizes = [column * (layer.width + layer.own) for layer in layers]
         both = max(first + second for first, second in zip(sizes, [*sizes[1:], 0], strict=True))
-        memory = max(nodes * layer.columns * layer.dtype.itemsize for layer in layers)
-        return cls(tuple(layers), memory + vector, both, sizes[-1])
+        memory = column * max(layer.columns for layer in layers)
+        return cls(tuple(layers), dtype, memory + vector, both, sizes[-1])
 
 
 def warm_up(plan: ColumnPlan) -> None:
-    """Compiles the kernels of `plan`, or loads them from numba's cache."""
+    """Compiles the kernel of `plan`, or loads it from numba's cache."""
     starts, none = readonly(np.zeros(2, dtype=np.int64)), readonly(np.empty(0, dtype=np.int32))
     out, weights = np.empty((1, 1), dtype=np.float32), readonly(np.empty(0, dtype=np.float32))
-    for dtype in {layer.dtype for layer in plan.layers}:
-        rows = np.zeros((1, 1), dtype=dtype)
-        sum_columns(rows.ctypes.data, row_like(rows), 0, starts, none, weights, 0, out, 0, 1)
+    rows = np.zeros((1, 1), dtype=plan.dtype)
+    sum_columns(rows.ctypes.data, row_like(rows), 0, starts, none, weights, 0, out, 0, 1)
 
 
 def columnwise(model: Model) -> bool:
@@ -195,7 +184,7 @@ class ColumnInference:
 
     def _factors(self) -> Tensor:
         """Returns GCN's factor of each node, float32, shape (num_nodes,) (`LayerBlock.symmetric_weights`)."""
-        options = {"in_place": True, "on_chunk": self._on_chunk, "edges": self._edges}
+        options: dict[str, Any] = {"in_place": True, "on_chunk": self._on_chunk, "edges": self._edges}
         degrees = Neighborhoods(self._graph, _CPU, self._chunk_bytes, **options).degrees()
         if self._edges is None:
             return degrees.add_(1).rsqrt_()
@@ -207,11 +196,8 @@ class ColumnInference:
         layer, groups, nodes = self._model.layers[i], self._plan.layers[i], self._graph.num_nodes
         with ExitStack() as stack:
             stored, own = (
-                stack.enter_context(ColumnFile(self._scratch, nodes, width, columns, dtype))
-                for width, columns, dtype in (
-                    (groups.width, groups.columns, groups.dtype),
-                    (groups.own, groups.own, groups.own_dtype),
-                )
+                stack.enter_context(ColumnFile(self._scratch, nodes, width, columns, self._plan.dtype))
+                for width, columns in ((groups.width, groups.columns), (groups.own, groups.own))
             )
             for ids, rows in before:
                 hidden = functional.relu_(self._model.normalized(i, rows)) if i else rows
@@ -233,7 +219,7 @@ class ColumnInference:
         """Overwrites the stored rows by their aggregates, group by group."""
         indptr, indices = readonly(self._graph.indptr), readonly(self._graph.indices)
         kind, none = _KINDS[str(layer.aggregator)], readonly(np.empty(0, dtype=np.float32))
-        space = np.empty(self._graph.num_nodes * groups.columns * groups.dtype.itemsize, dtype=np.uint8)
+        space = np.empty(self._graph.num_nodes * groups.columns * self._plan.dtype.itemsize, dtype=np.uint8)
         for group in range(groups.count):
             rows = stored.load(group, space)
             base, like, edge_bytes = rows.ctypes.data, row_like(rows), rows.strides[0]
@@ -269,6 +255,8 @@ class ColumnInference:
 class ColumnFile:
     """A matrix in an unlinked file, stored by groups of columns; a context manager.
 
+    The first write makes the file: then the layer before has no file but its last.
+
     Args:
         scratch: Where the file is.
         rows: Number of rows.
@@ -280,14 +268,18 @@ class ColumnFile:
     def __init__(self, scratch: Scratch, rows: int, width: int, columns: int, dtype: np.dtype[Any]) -> None:
         self._rows, self._width, self._dtype = rows, width, dtype
         self._bounds = [*range(0, width, max(columns, 1)), width]
-        self._file = scratch.file(rows * width * dtype.itemsize)
+        self._scratch, self._stack = scratch, ExitStack()
         self._next = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._stack.close()
+
+    @cached_property
+    def _file(self) -> IO[bytes]:
+        return self._stack.enter_context(self._scratch.file(self._rows * self._width * self._dtype.itemsize))
 
     def append(self, rows: Tensor) -> None:
         """Appends rows, float32, shape (n, width)."""
