@@ -14,10 +14,12 @@ PYTEST = OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytes
 	--durations=40 --junitxml=build/$@.xml
 BENCHMARKS := engine emulated service surrogate_card
 PEERS := .peers
+SCALES ?= 22 24 26
+SCALE_FOLDER ?= build/scale
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune help test test-slow test-change test-weekly kernels lint docs dist notebooks bench corpus grids policy peers \
-	services clean
+.PHONY: tune help test test-slow test-change test-weekly kernels lint docs dist notebooks bench scale corpus grids policy \
+	peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
@@ -61,6 +63,9 @@ notebooks: $(VENV)/.dev  ## execute the notebooks in place
 
 bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reported so
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+scale: $(VENV)/.dev  ## graphs of 4, 17 and 67 million nodes from generated files to exact predictions (an hour, 75 GB of disk)
+	$(BIN)/python -m benchmarks.scale.whole $(SCALE_FOLDER) --scale $(SCALES) --memory-limit 16GiB
 
 corpus: $(VENV)/.dev  ## measure the shipped profiles again (an hour and a half, on a machine with nothing else to do)
 	$(BIN)/python -m benchmarks.corpus --export profiles/corpus.jsonl.gz

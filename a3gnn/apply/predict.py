@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from a3gnn.checks import checked_limit
 from a3gnn.errors import A3GNNError, GraphError, ModelError, UsageError, unknown_name
 from a3gnn.evaluation.choose_metric import notify_edges, with_metric
+from a3gnn.evaluation.column_groups import BESIDE_BYTES, ColumnInference, ColumnPlan, columnwise, warm_up, widest_bytes
 from a3gnn.evaluation.evaluate import checked_outputs, edges_of, metric_of
-from a3gnn.evaluation.inference import Inference, Scratch
+from a3gnn.evaluation.inference import Inference, Outputs, Scratch
 from a3gnn.evaluation.node_rows import NodeRows
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
 from a3gnn.evaluation.row_models import fit
@@ -28,7 +29,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import is_file
 from a3gnn.loader.seeds import InputNodes
 from a3gnn.metric import AUTO, ROW_MODELS, RowModel, Target
-from a3gnn.models.model import build_model
+from a3gnn.models.model import Model, build_model
 from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel
@@ -42,12 +43,14 @@ from a3gnn.storage.npy import NpyWriter
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.saved_model import SavedModel
-from a3gnn.units import count
+from a3gnn.units import count, format_size
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
 M = TypeVar("M", bound=nn.Module)
+#: Dtype of layers' rows in scratch files.
+ScratchDtype = Literal["float32", "float16"]
 # Bytes per node of a graph while a built-in model predicts: its id, and whether it is reached.
 _NODE_BYTES = 5
 
@@ -60,6 +63,7 @@ def predict(
     nodes: Any = None,
     host_memory_limit: str | int | None = None,
     device: str | None = None,
+    scratch_dtype: ScratchDtype = "float32",
     notify: Callable[[str], None] | None = None,
 ) -> Tensor:
     """Returns a trained model's predictions for nodes of a graph, float32, on the CPU, one row per node.
@@ -81,6 +85,8 @@ def predict(
         nodes: Node ids in any order, or a bool mask over the nodes; None takes all nodes.
         host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
         device: cpu or cuda; by default cuda if it is available.
+        scratch_dtype: Dtype of layers' rows in scratch files. float16 takes half of the disk and rounds them to 11
+            bits; it needs all nodes, the CPU, and a model without attention.
         notify: Called with messages; by default they are printed, in a script to stderr.
 
     Raises:
@@ -93,7 +99,7 @@ def predict(
     """
     notify = listener(notify)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
-    asked = _opened(model, dataset, heuristic, nodes, device, notify)
+    asked = _opened(model, dataset, heuristic, nodes, device, _dtype(scratch_dtype), notify)
     with MemoryGuard(limit) as guard:
         columns = asked.columns
         guard.need(4 * len(asked.ids) * columns, "write them with a3gnn predict --out, or give fewer nodes")
@@ -114,6 +120,7 @@ def save_predictions(
     heuristic: str | None = None,
     host_memory_limit: str | int | None = None,
     device: str | None = None,
+    scratch_dtype: ScratchDtype = "float32",
     notify: Callable[[str], None] | None = None,
 ) -> tuple[int, ...]:
     """Writes what `predict` returns for all nodes to the .npy file at `path`, and returns its shape.
@@ -126,7 +133,7 @@ def save_predictions(
     """
     notify = listener(notify)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
-    asked = _opened(model, dataset, heuristic, None, device, notify)
+    asked = _opened(model, dataset, heuristic, None, device, _dtype(scratch_dtype), notify)
     count, columns = len(asked.ids), asked.columns
     try:
         need_room(path.parent, 4 * count * columns)
@@ -147,6 +154,7 @@ def _opened(
     heuristic: str | None,
     nodes: Any,
     device: str | None,
+    scratch: np.dtype[Any],
     notify: Callable[[str], None],
 ) -> _Asked | _WithoutNetwork:
     """Returns what to predict; arguments and errors as for `predict`."""
@@ -154,8 +162,10 @@ def _opened(
         raise UsageError(f"predictions need a model or {option('heuristic')}, got {'both' if heuristic else 'neither'}")
     if model is None:
         assert heuristic is not None, "checked"
+        if scratch != np.float32:
+            raise UsageError(f"{option('scratch_dtype', str(scratch))} needs a model; leave it out")
         return _WithoutNetwork.of(heuristic, dataset, nodes, notify)
-    return _Asked.of(model, dataset, nodes, device, notify)
+    return _Asked.of(model, dataset, nodes, device, notify)._replace(scratch=scratch)
 
 
 class _WithoutNetwork(NamedTuple):
@@ -218,6 +228,7 @@ class _Asked(NamedTuple):
         ids: Nodes, distinct and ascending, counted from `first`.
         places: The place in `ids` of each requested node; None if they are `ids`.
         device: Where to compute.
+        scratch: Dtype of layers' rows in scratch files.
     """
 
     saved: SavedModel
@@ -226,6 +237,7 @@ class _Asked(NamedTuple):
     ids: NDArray[np.int32]
     places: NDArray[np.int64] | None
     device: torch.device
+    scratch: np.dtype[Any] = np.dtype(np.float32)
 
     @classmethod
     def of(
@@ -276,16 +288,20 @@ class _Asked(NamedTuple):
             MemoryLimitError: The limit was passed, or can't be kept.
             A3GNNError: A prediction is NaN or infinite.
         """
-        saved, due = self.saved, self.ids + np.int32(self.first)
+        saved, due = self.saved, self.ids + np.int32(self.first) if self.first else self.ids
         if saved.task.own is None:
             guard.need(_NODE_BYTES * self.graph.num_nodes, "predict a smaller graph, or fewer nodes by nodes=")
+            outputs = _of_built_in(self, guard, notify, out)
+        else:
+            outputs = _of_own(self, due, evaluation_bytes(limit), guard, notify)
         remedy = (
             "train the model again with a smaller learning_rate, or give features of the same size as in its training"
         )
-        own_bytes = evaluation_bytes(limit)
-        for ids, outputs in _outputs(saved, self.graph, due, self.device, own_bytes, guard.check, notify, out):
+        if self.scratch == np.float16:
+            remedy = f"{option('scratch_dtype', 'float32')} has a larger range; else {remedy}"
+        for ids, some in outputs:
             own = ids - np.int32(self.first)
-            yield checked_outputs(own, probabilities(outputs.cpu(), saved.target), remedy, finite=True)
+            yield checked_outputs(own, probabilities(some.cpu(), saved.target), remedy, finite=True)
             guard.check()
 
 
@@ -299,32 +315,83 @@ def _numbered(graph: Graph, nodes: Any) -> tuple[int, NDArray[np.int32], NDArray
     return first, ids, None if np.array_equal(ids, asked) else places
 
 
-def _outputs(
-    saved: SavedModel,
-    graph: Graph,
-    ids: NDArray[np.int32],
-    device: torch.device,
-    own_bytes: int,
-    on_chunk: Callable[[], None],
-    notify: Callable[[str], None],
-    out: Path | None,
-) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
-    """Returns chunks of the nodes, in order, and the model's outputs, shape (n, num_outputs)."""
-    task, sizes = saved.task, (saved.num_features, saved.num_outputs)
-    if task.own is None:
-        built = build_model(task, *sizes, sparse=graph.features.is_sparse)
-        values, scratch = edges_of(graph, task), Scratch()
-        inference = Inference(
-            graph, ids, task.num_layers, scratch=scratch, device=device, on_chunk=on_chunk, edges=values
+def _dtype(name: str) -> np.dtype[Any]:
+    if name not in get_args(ScratchDtype):
+        raise UsageError(f"{option('scratch_dtype')} must be float32 or float16, got {name!r}")
+    return np.dtype(name)
+
+
+def _of_built_in(asked: _Asked, guard: MemoryGuard, notify: Callable[[str], None], out: Path | None) -> Outputs:
+    """Returns chunks of the nodes, in order, and a built-in model's outputs, shape (n, num_outputs)."""
+    saved, graph, scratch = asked.saved, asked.graph, Scratch()
+    sizes = saved.num_features, saved.num_outputs
+    model = build_model(saved.task, *sizes, sparse=graph.features.is_sparse)
+    model, values = _with_weights(model, saved, asked.device), edges_of(graph, saved.task)
+    more = 0 if out is None else scratch.beside(out, 4 * len(asked.ids) * saved.num_outputs)
+    plan = _column_plan(asked, model, guard, notify)
+    if plan is None:
+        options: dict[str, Any] = {"device": asked.device, "on_chunk": guard.check, "edges": values}
+        inference = Inference(graph, asked.ids, saved.task.num_layers, scratch=scratch, **options)
+        inference.check_room(model, more)
+        return inference.logits(model)
+    smaller = "predict some of the nodes by nodes= in Python, or train with fewer hidden channels"
+    if asked.scratch == np.float32:
+        smaller = f"give {option('scratch_dtype', 'float16')}, which rounds layers' rows; {smaller}"
+    scratch.need(max(plan.scratch_bytes, plan.last_bytes + more), smaller)
+    counts = ", ".join(str(layer.count) for layer in plan.layers)
+    notify(
+        f"layers are computed in {counts} groups of columns: {format_size(plan.memory_bytes)} of memory for a group, "
+        f"{format_size(plan.scratch_bytes)} of {asked.scratch} scratch in {scratch.folder}"
+    )
+    return ColumnInference(graph, model, plan, scratch=scratch, on_chunk=guard.check, edges=values).logits()
+
+
+def _column_plan(asked: _Asked, model: Model, guard: MemoryGuard, notify: Callable[[str], None]) -> ColumnPlan | None:
+    """Returns the plan of groups of columns; None if layers' rows fit in memory, or the model needs them whole.
+
+    Raises:
+        UsageError: float16 scratch is requested where nothing is computed by groups.
+        MemoryLimitError: Not one column fits.
+    """
+    graph, task, half = asked.graph, asked.saved.task, asked.scratch == np.float16
+    every = len(asked.ids) == graph.num_nodes and not graph.is_parted and asked.device.type == "cpu"
+    by_columns = every and columnwise(model)
+    if half and not by_columns:
+        raise UsageError(
+            f"{option('scratch_dtype', 'float16')} needs all nodes of a graph in this process, the CPU, and a model "
+            f"without attention, got {task.model} for {len(asked.ids):,} of {graph.num_nodes:,} nodes on "
+            f"{asked.device.type}; leave it out"
         )
-        weighted = _with_weights(built, saved, device)
-        inference.check_room(weighted, 0 if out is None else scratch.beside(out, 4 * len(ids) * saved.num_outputs))
-        return inference.logits(weighted)
-    model = own_model(saved, graph, device, notify)
-    plan = EvaluationPlan.of(graph, task, ids, own_bytes)
+    widest, room = widest_bytes(graph, model) if every else 0, guard.left_bytes - BESIDE_BYTES
+    if widest > room and not by_columns:
+        notify(
+            f"{task.model} reads whole rows at random, {format_size(widest)} beside {format_size(max(int(room), 0))} "
+            "of memory, so the disk decides the time; sage, gcn and gin need no more memory than a few columns"
+        )
+    if not by_columns or not (half or widest > room):
+        return None
+    warm_up(ColumnPlan.of(graph, model, room, asked.scratch))  # before the plan, because compiling takes memory, too
+    plan = ColumnPlan.of(graph, model, guard.left_bytes - BESIDE_BYTES, asked.scratch)
+    guard.need(BESIDE_BYTES + plan.memory_bytes, "raise the limit, or predict some of the nodes by nodes= in Python")
+    return plan
+
+
+def _of_own(
+    asked: _Asked, due: NDArray[np.int32], own_bytes: int, guard: MemoryGuard, notify: Callable[[str], None]
+) -> Outputs:
+    """Returns chunks of the nodes, in order, and the outputs of a user's own model, shape (n, num_outputs)."""
+    saved, graph = asked.saved, asked.graph
+    if asked.scratch != np.float32:
+        raise UsageError(
+            f"{option('scratch_dtype', str(asked.scratch))} needs a built-in model, got {saved.task.model}; leave it "
+            "out"
+        )
+    model = own_model(saved, graph, asked.device, notify)
+    plan = EvaluationPlan.of(graph, saved.task, due, own_bytes)
     if plan.kind == "sampled":
         notify(f"predictions are computed from {plan.text}")
-    return planned_outputs(plan, model, graph, task, num_outputs=sizes[1], device=device, on_chunk=on_chunk)
+    options: dict[str, Any] = {"num_outputs": saved.num_outputs, "device": asked.device, "on_chunk": guard.check}
+    return planned_outputs(plan, model, graph, saved.task, **options)
 
 
 def own_model(saved: SavedModel, graph: Graph, device: torch.device, notify: Callable[[str], None]) -> UserModel:

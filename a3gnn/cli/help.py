@@ -28,7 +28,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
                 *("accuracy_epochs", "references", "target", "split", "split_seed"),
             ),
         ),
-        ("Search", ("search", "fix", "ranges", "engine", "seed", "store", "host_memory_limit")),
+        ("Search", ("search", "fix", "ranges", "engine", "seed", "store", "host_memory_limit", "disk_limit")),
         ("Other machines", ("server", "token", *_TRIALS)),
         _OTHER,
     ),
@@ -46,7 +46,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ),
         ("Model", (*_MODEL, "seed")),
         ("Accuracy", ("target_accuracy", "metric", "class_weights", "references", "target", "split", "split_seed")),
-        ("Memory", ("host_memory_limit", "adapt")),
+        ("Memory and disk", ("host_memory_limit", "disk_limit", "adapt")),
         ("Several processes", ("ranks", "algorithm")),
         (
             "Several trainers in one process",
@@ -55,7 +55,8 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         _OTHER,
     ),
     "predict": (
-        ("Common options", ("dataset", "out", "target", "host_memory_limit", "quiet")),
+        ("Common options", ("dataset", "out", "target", "quiet")),
+        ("Memory and disk", ("host_memory_limit", "disk_limit", "scratch_dtype")),
         ("Without a model", ("heuristic",)),
         ("Links and edges", ("top", "at", "edges")),
         _OTHER,

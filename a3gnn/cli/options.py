@@ -17,6 +17,8 @@ from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.option_names import option
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
+#: Variable of `a3gnn.graphs.derived_room`, whose import takes too long for --help.
+DISK_LIMIT = "A3GNN_DISK_LIMIT"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -134,6 +136,25 @@ def target_option(command: F) -> F:
         callback=lambda context, _, value: context.meta.update({TARGET: value or ""}),
         help="Node type to predict, or relation to predict links of, in a graph with node types. Default: the only "
         "type with labels. With =NAME, the values NAME of its edges.",
+    )(command)
+
+
+def disk_limit_option(command: F) -> F:
+    """Adds --disk-limit, which child processes get by its variable, to a command."""
+
+    def note(_context: click.Context, _option: click.Parameter, value: int | None) -> None:
+        if value is not None:
+            os.environ[DISK_LIMIT] = f"{value}B"
+
+    return click.option(
+        "--disk-limit",
+        type=SIZE,
+        envvar=DISK_LIMIT,
+        show_envvar=True,
+        expose_value=False,
+        callback=note,
+        help="Disk for files derived from the graph, of which the oldest are removed, and for scratch files, each. "
+        "Default: half of what is free.",
     )(command)
 
 

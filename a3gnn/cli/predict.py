@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
-from a3gnn.cli.options import SIZE_LIMIT, Parsed, import_from_here, target_option
+from a3gnn.cli.options import SIZE_LIMIT, Parsed, disk_limit_option, import_from_here, target_option
 from a3gnn.cli.output import JSON, QUIET, progress, show, show_json
 from a3gnn.errors import UsageError
 from a3gnn.metric import HEURISTICS, ROW_MODELS
+
+if TYPE_CHECKING:
+    from a3gnn.apply.predict import ScratchDtype
 
 
 def moment(text: str) -> float:
@@ -47,6 +50,12 @@ _EDGES = "values of edges"
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.npy", help="New file for the predictions."
 )
 @click.option("--host-memory-limit", type=SIZE_LIMIT, help="Memory limit; the command stops beyond it.")
+@disk_limit_option
+@click.option(
+    "--scratch-dtype",
+    type=click.Choice(["float32", "float16"]),
+    help="Layers' rows in scratch files; float16 rounds them and takes half of the disk. Default: float32.",
+)
 @click.option(
     "--heuristic",
     type=click.Choice([*_LINKS, *_NODES]),
@@ -74,6 +83,7 @@ def predict(
     out: Path,
     heuristic: str | None,
     host_memory_limit: int | None,
+    scratch_dtype: ScratchDtype | None,
     top: int | None,
     at: float | None,
     edges: Path | None,
@@ -115,17 +125,20 @@ def predict(
                 raise UsageError(f"{name} needs a model of links, got one of {predicts}; leave it out")
         if predicts != _EDGES and edges is not None:
             raise UsageError(f"--edges needs a model of {_EDGES}, got one of {predicts}; leave it out")
+        if scratch_dtype and (target == "links" or predicts == _EDGES):
+            raise UsageError(f"--scratch-dtype needs a model of nodes, got one of {predicts}; leave it out")
         given: dict[str, Any] = {"host_memory_limit": host_memory_limit, "notify": progress(quiet)}
+        of_nodes = given | {"scratch_dtype": scratch_dtype or "float32"}
         with replacing(out) as draft:
             if heuristic in _NODES:
-                shape: tuple[int, ...] = save_predictions(draft, None, graph, heuristic=heuristic, **given)
+                shape: tuple[int, ...] = save_predictions(draft, None, graph, heuristic=heuristic, **of_nodes)
             elif saved is None or target == "links":
                 of_links = given | {"heuristic": heuristic, "at": at}
                 shape = save_links(draft, saved, dataset, top or 10, **of_links)
             elif predicts == _EDGES:
                 shape = save_edges(draft, saved, dataset, None if edges is None else _pairs(edges), **given)
             else:
-                shape = save_predictions(draft, saved, dataset, **given)
+                shape = save_predictions(draft, saved, dataset, **of_nodes)
     if as_json:
         show_json({"file": str(out), "target": target, "shape": list(shape)})
     else:

@@ -21,6 +21,7 @@ from a3gnn.cli.options import (
     REFERENCES,
     SHARES,
     SIZE_LIMIT,
+    disk_limit_option,
     import_from_here,
     model_options,
     split_options,
@@ -154,6 +155,7 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="New folder for results. Default: runs/train-GRAPH."
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
+@disk_limit_option
 @QUIET
 @VERBOSE
 @JSON

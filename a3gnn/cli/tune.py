@@ -13,7 +13,7 @@ from a3gnn.cli.completion import ENGINE
 from a3gnn.cli.executor_options import executor_options, refuse_executor, take_choice
 from a3gnn.cli.help import Command
 from a3gnn.cli.live import live_tune
-from a3gnn.cli.options import BUDGET, LIMIT, REFERENCES
+from a3gnn.cli.options import BUDGET, LIMIT, REFERENCES, disk_limit_option
 from a3gnn.cli.output import JSON, QUIET, VERBOSE, progress, show_json
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.errors import UsageError
@@ -63,6 +63,7 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="New folder for results. Default: runs/GRAPH."
 )
 @click.option("--resume", is_flag=True, help="Continue the tune in --out.")
+@disk_limit_option
 @executor_options("Kinds of machines, such as a,b or all; each kind gets a tune of its own in DIR/KIND.")
 @click.option("--server", metavar="URL", help="Tune on the machine of this a3gnn serve.")
 @click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, metavar="TEXT", help="Access token of --server.")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.evaluation.aggregate_table import AggregateRows, aggregate_rows
 from a3gnn.evaluation.neighborhoods import EDGE_BYTES, Neighborhoods, Places
 from a3gnn.features.row_table import Aggregator
+from a3gnn.graphs.derived_room import check_limit
 from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
@@ -35,6 +38,7 @@ Outputs = Iterator[tuple[NDArray[np.int32], Tensor]]
 CHUNK_BYTES = 32 * 2**20
 #: Evaluations after which a table must have paid off. Guess: about the points of a trial's curve.
 _EVALUATIONS = 12
+_FEWER = "take fewer nodes or hidden channels"
 
 
 class Scratch:
@@ -55,43 +59,57 @@ class Scratch:
         Raises:
             A3GNNError: The folder can't be written, or its disk is full.
         """
-        size = max(self.num_bytes(rows, columns), 1)
+        with self.file(self.num_bytes(rows, columns)) as file:
+            mapped = np.memmap(file, dtype=np.float32, mode="r+", shape=(rows, columns))
+        return torch.from_numpy(np.asarray(mapped))
+
+    def file(self, size: int) -> IO[bytes]:
+        """Returns an unlinked file of at least `size` bytes, all reserved.
+
+        Raises:
+            A3GNNError: The folder can't be written, or its disk is full.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.folder) as file:
-                os.posix_fallocate(file.fileno(), 0, size)
-                mapped = np.memmap(file, dtype=np.float32, mode="r+", shape=(rows, columns))
+            check_limit(size)
+            with ExitStack() as stack:
+                file = stack.enter_context(tempfile.TemporaryFile(dir=self.folder))
+                os.posix_fallocate(file.fileno(), 0, max(size, 1))
+                stack.pop_all()
         except OSError as error:
             raise self._full(size, "a layer's output", error) from error
-        return torch.from_numpy(np.asarray(mapped))
+        return file
 
     @staticmethod
     def num_bytes(rows: int, columns: int) -> int:
         """Returns the bytes of a matrix."""
         return 4 * rows * columns
 
-    def need(self, size: int) -> None:
+    def need(self, size: int, remedy: str = _FEWER) -> None:
         """Checks that the disk has room for `size` bytes of matrices.
+
+        `remedy` ends the message after the advice for any full disk.
 
         Raises:
             A3GNNError: It has less, or the folder can't be written.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            check_limit(size)
             need_room(self.folder, size)
         except OSError as error:
-            raise self._full(size, "all layers' outputs", error) from error
+            raise self._full(size, "all layers' outputs", error, remedy) from error
 
     def beside(self, folder: Path, size: int) -> int:
         """Returns `size` if files in `folder` take the same disk, else 0."""
         same = self.folder.is_dir() and folder.stat().st_dev == self.folder.stat().st_dev
         return size if same else 0
 
-    def _full(self, size: int, what: str, error: OSError) -> A3GNNError:
+    def _full(self, size: int, what: str, error: OSError, remedy: str = _FEWER) -> A3GNNError:
         return A3GNNError(
             f"evaluation needs {format_size(size)} of disk space in {self.folder} for {what}: "
-            f"{error.strerror or error}; free some, set A3GNN_CACHE to a folder on another disk, or take "
-            "fewer nodes or hidden channels"
+            f"{error.strerror or error}; free some, set A3GNN_CACHE to a folder on another disk, or "
+            f"{remedy}"
         )
 
 

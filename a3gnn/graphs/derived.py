@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.derived_room import make_room
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.soundness import row_violations
 from a3gnn.storage.atomic import need_room, replacing
@@ -81,10 +82,6 @@ def kept_order(graph: GraphArrays, name: str, compute: Callable[[], NDArray[np.i
         if 2 * needed <= shutil.disk_usage(graph.folder).free:
             with suppress(GraphError), keeping(graph, path, needed) as draft:
                 save_npy(draft, order)
-            policy = "-".join(name.split("-")[:2])
-            for other in path.parent.glob(f"{policy}-*.npy"):
-                if other != path:  # of other fanouts or batch sizes; who has it open keeps it
-                    other.unlink(missing_ok=True)
         return order
     return _read_order(graph, path)
 
@@ -308,11 +305,14 @@ def opened(path: Path, dtype: np.dtype[Any], *shape: int) -> NDArray[Any]:
 def keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
     """Yields a draft path for `needed` bytes, which becomes `path` at the end.
 
+    Older files may be removed for it (`make_room`).
+
     Raises:
         GraphError: It can't be written; the message contains a remedy.
     """
     try:
         with replacing(path, durable=False) as draft:  # not durable, so set-up does not wait for the disk
+            make_room(path.parent, needed)
             need_room(draft.parent, needed)
             yield draft
     except OSError as error:

@@ -67,6 +67,11 @@ class MemoryGuard:
         return min(limit for limit in (self.limit, self._free, math.inf) if limit is not None)
 
     @property
+    def left_bytes(self) -> float:
+        """Bytes that this process may take besides what it holds now; infinite without any limit."""
+        return self._most - host_bytes()
+
+    @property
     def is_over(self) -> bool:
         """Whether the limit was passed."""
         return self.peak_bytes > self._most

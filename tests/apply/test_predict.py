@@ -17,11 +17,13 @@ from a3gnn.apply.predict import predict, save_predictions
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, GraphError, MemoryLimitError, ModelError, UsageError
+from a3gnn.evaluation.column_groups import BESIDE_BYTES
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.evaluation.neighborhoods import Neighborhoods
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.model import build_model
+from a3gnn.process.memory_guard import MemoryGuard, host_bytes
 from a3gnn.storage.npy import NpyWriter
 from a3gnn.task import Task
 from a3gnn.training.result import TrainResult
@@ -284,6 +286,78 @@ def test_scratch_takes_what_was_asked_for(small_graph, tmp_path) -> None:
         inference.check_room(net, 0)
         list(inference.logits(net))
         assert asked == [sum(taken)]
+
+
+@pytest.fixture
+def narrow(monkeypatch, small_folder_graph) -> Callable[[float], None]:
+    """Leaves a guard memory for so many columns of float32 of the small graph, beside what chunks take."""
+
+    def leave(columns: float) -> None:
+        left = BESIDE_BYTES + int(4 * small_folder_graph.num_nodes * columns)
+        monkeypatch.setattr(MemoryGuard, "left_bytes", property(lambda guard: left))
+
+    return leave
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_with_little_memory_layers_are_computed_by_groups_of_columns(
+    model, trained, small_folder_graph, tmp_path, narrow, monkeypatch
+) -> None:
+    folder = trained(dataclasses.replace(_TASK, model=model)).folder
+    expected, lines = predict(folder, small_folder_graph), []
+    monkeypatch.setattr("a3gnn.apply.predict.Inference", None)
+    narrow(6)
+    torch.testing.assert_close(predict(folder, small_folder_graph, notify=lines.append), expected)
+    assert "groups of columns: " in lines[0]
+    assert "float32 scratch" in lines[0]
+    half = save_predictions(
+        tmp_path / "p.npy", folder, small_folder_graph, scratch_dtype="float16", notify=lines.append
+    )
+    assert half == tuple(expected.shape)
+    rounded = torch.from_numpy(np.load(tmp_path / "p.npy"))
+    assert 0 < (rounded - expected).abs().max() < 0.02
+    assert "float16 scratch" in lines[1]
+
+
+def test_of_attention_whole_rows_are_read_and_a_line_says_so(trained, small_folder_graph, narrow) -> None:
+    folder = trained(dataclasses.replace(_TASK, model="gat")).folder
+    expected, lines = predict(folder, small_folder_graph), []
+    narrow(6)
+    torch.testing.assert_close(predict(folder, small_folder_graph, notify=lines.append), expected)
+    assert lines[0].startswith("gat reads whole rows at random, ")
+    with pytest.raises(UsageError, match=r"scratch_dtype='float16' needs all nodes .* without attention, got gat for"):
+        predict(folder, small_folder_graph, scratch_dtype="float16")
+
+
+def test_rounding_is_for_all_nodes_only(trained, package, small_folder_graph) -> None:
+    folder = trained().folder
+    with pytest.raises(UsageError, match=r"needs all nodes .*, got sage for 2 of 2,000 nodes on cpu; leave it out"):
+        predict(folder, small_folder_graph, nodes=[3, 4], scratch_dtype="float16")
+    with pytest.raises(UsageError, match="scratch_dtype must be float32 or float16, got 'float8'"):
+        predict(folder, small_folder_graph, scratch_dtype="float8")  # type: ignore[arg-type]
+    own = trained(Task(model=package.factory("Edges"), fanouts=(10, 5), learning_rate=0.01)).folder
+    with pytest.raises(UsageError, match="scratch_dtype='float16' needs a built-in model, got"):
+        predict(own, small_folder_graph, scratch_dtype="float16")
+
+
+def test_columns_that_do_not_fit_are_refused_with_the_alternatives(
+    trained, small_folder_graph, narrow, tmp_path, monkeypatch
+) -> None:
+    folder = trained().folder
+    monkeypatch.setattr("a3gnn.apply.predict.ColumnInference.logits", None)
+
+    def full(folder: Path, needed: int) -> None:
+        raise OSError(f"{needed} B are needed, 0 B are free")
+
+    narrow(6)
+    with monkeypatch.context() as patch:
+        patch.setattr("a3gnn.evaluation.inference.need_room", full)
+        with pytest.raises(A3GNNError, match=r"scratch_dtype='float16', which rounds .* some of the nodes by"):
+            predict(folder, small_folder_graph)
+    narrow(0.5)
+    monkeypatch.setattr(MemoryGuard, "_most", property(lambda guard: host_bytes() + BESIDE_BYTES))
+    with pytest.raises(MemoryLimitError, match=r"needs at least .*; raise the limit, or predict some of the nodes"):
+        save_predictions(tmp_path / "p.npy", folder, small_folder_graph)
 
 
 def test_what_can_not_fit_is_refused_before_the_first_step(trained, small_folder_graph, monkeypatch) -> None:

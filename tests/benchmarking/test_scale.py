@@ -8,6 +8,7 @@ import pytest
 from a3gnn.graphs.graph import Graph
 from a3gnn.notify import ConversionProgress
 from benchmarks.scale.kronecker import Kronecker, draw_edges, shuffled, unshuffled
+from benchmarks.scale.whole import right_share, whole
 
 QUIET = ConversionProgress(lambda line: None)
 
@@ -48,3 +49,15 @@ def test_a_seed_gives_the_same_bits_under_any_budget_and_classes_can_be_learned(
     nearest = ((rows[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == labels).mean() > 3 / graph.num_classes
     assert graph.characteristics().homophily > 1.5 / graph.num_classes
+
+
+@pytest.mark.weekly
+def test_every_step_from_a_generated_graph_to_its_predictions(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("A3GNN_QUICK", "1")
+    steps = whole(tmp_path, 12, "2GiB", "1GiB", "20s")
+    assert [(step.name, step.status) for step in steps] == [
+        (name, 0) for name in ("generate", "open", "tune", "train", "predict")
+    ], (tmp_path / "log.txt").read_text()
+    assert all(step.peak_bytes < 2 << 30 for step in steps)
+    labels = tmp_path / "graph" / "labels.npy"
+    assert right_share(tmp_path / "predictions.npy", labels) > 2 / 16, "of 16 classes"

@@ -62,6 +62,20 @@ def test_it_writes_what_python_returns(model: str, here: Path, capsys) -> None:
     assert checked("predict", capsys.readouterr().out) == {"file": "again.npy", "target": "classes", "shape": [300, 4]}
 
 
+def test_scratch_can_be_rounded_and_has_a_limit(here: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("train", "--model", "gin", "--fanouts", "5,5", "--dataset", SPEC, "--epochs", 1, "--out", "run") == 0
+    assert run("predict", "run", "--dataset", SPEC, "--out", "exact.npy") == 0
+    assert run("predict", "run", "--dataset", SPEC, "--out", "rounded.npy", "--scratch-dtype", "float16") == 0
+    assert "layers are computed in 1, 1 groups of columns: " in capsys.readouterr().err
+    rounded, exact = np.load("rounded.npy"), np.load("exact.npy")
+    assert 0 < np.abs(rounded - exact).max() < 0.02
+    monkeypatch.setenv("A3GNN_DISK_LIMIT", "1GiB")  # which the command replaces
+    arguments = ("--scratch-dtype", "float16", "--disk-limit", "1KiB")
+    assert run("predict", "run", "--dataset", SPEC, "--out", "none.npy", *arguments) == ExitCode.FAILED
+    assert "A3GNN_DISK_LIMIT allows 1.00 KiB" in capsys.readouterr().err
+    assert not (here / "none.npy").exists()
+
+
 def test_the_model_is_read_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("train", "--model", "sage", "--fanouts", "5", "--dataset", SPEC, "--epochs", 1, "--out", "run") == 0
     read, load = [], torch.load

@@ -35,6 +35,7 @@ LINK_TUNES = "tests/tuning/test_link_tunes.py runs such on a small graph"
 EVENTS = "tests/training/test_events.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
 SKILL = "tests/examples/test_skill.py runs them"
+GROUPS = "needs a graph larger than memory; tests/apply/test_predict.py leaves little memory beside a small one"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 CONTAINER = "needs a container runtime; tests/service/test_deployment.py reads its files"
 BACKUP = "needs the programs sqlite3 and rsync"
@@ -270,6 +271,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/predict.md": {
         "a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN,
         "a3gnn predict --heuristic mlp --dataset graph.npz --out simple.npy": RUN,
+        "a3gnn predict runs/train-huge --dataset /fast/huge --out predictions.npy --host-memory-limit 1GiB": GROUPS,
+        "a3gnn predict runs/train-huge --dataset /fast/huge --out predictions.npy --scratch-dtype float16": GROUPS,
     },
     "docs/howto/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
     "docs/howto/search.md": {

@@ -1,0 +1,89 @@
+"""Files beside a graph keep a bound, the longest unused ones go first, and what was removed is made again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a3gnn.errors import A3GNNError, GraphError, UsageError
+from a3gnn.evaluation.inference import Scratch
+from a3gnn.graphs import derived, derived_room
+from a3gnn.graphs.derived import kept_order, read_table, write_table
+from a3gnn.graphs.derived_room import VARIABLE, make_room
+from a3gnn.graphs.graph import Graph
+
+
+@pytest.fixture
+def graph(tiny_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
+    monkeypatch.setattr(derived, "_LEAST_EDGES", 0)
+    return tiny_graph.save(tmp_path / "graph")
+
+
+def names(graph: Graph) -> list[str]:
+    return sorted(path.name for path in (graph.folder / "derived").iterdir())
+
+
+def order(graph: Graph, name: str, age: int) -> np.ndarray:
+    found = kept_order(graph, f"order-{name}", lambda: np.arange(graph.num_nodes, dtype=np.int32)[::-1])
+    path = graph.folder / "derived" / f"order-{name}.npy"
+    if path.exists():
+        os.utime(path, (0, 1000 - age))
+    return found
+
+
+def test_the_oldest_orders_and_tables_make_way(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    for age, name in enumerate(("new", "middle", "old")):
+        order(graph, name, age)
+    table = graph.derived("table-sum")
+    write_table(graph, table, 2, [np.ones((graph.num_nodes, 2), np.float32)])
+    rows = read_table(graph, table).array
+    for path in (table, *table.iterdir()):
+        os.utime(path, (0, 2000))
+    assert names(graph) == ["order-middle.npy", "order-new.npy", "order-old.npy", "table-sum"]
+    held = {path.name: derived_room._size(path) for path in (graph.folder / "derived").iterdir()}
+    total, orders = sum(held.values()), held["order-new.npy"]
+    monkeypatch.setenv(VARIABLE, f"{total + 10}B")
+    order(graph, "newest", -1)  # 1,328 bytes more: one order goes
+    assert names(graph) == ["order-middle.npy", "order-new.npy", "order-newest.npy", "table-sum"]
+    monkeypatch.setenv(VARIABLE, f"{2 * orders}B")
+    order(graph, "last", -2)
+    assert names(graph) == ["order-last.npy", "table-sum"] or names(graph) == ["order-last.npy"]
+    assert (rows == 1).all(), "who has mapped a table keeps it"
+    assert np.array_equal(order(graph, "old", 0), np.arange(graph.num_nodes)[::-1]), "and it is made again"
+
+
+def test_a_file_beyond_the_limit_is_not_kept_and_removes_none(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    order(graph, "kept", 0)
+    monkeypatch.setenv(VARIABLE, "1000B")
+    assert len(order(graph, "large", 0)) == graph.num_nodes
+    assert names(graph) == ["order-kept.npy"]
+    with pytest.raises(GraphError, match=r"2.34 KiB are needed, A3GNN_DISK_LIMIT allows 1000 B"):
+        write_table(graph, graph.derived("table-sum"), 2, [np.ones((graph.num_nodes, 2), np.float32)])
+    monkeypatch.setenv(VARIABLE, "much")
+    with pytest.raises(UsageError, match="a size is a number with a unit"):
+        make_room(graph.folder / "derived", 1)
+
+
+def test_without_a_limit_half_of_the_free_disk_is_the_bound(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    for age, name in enumerate(("new", "old")):
+        order(graph, name, age)
+    held = sum(derived_room._size(path) for path in (graph.folder / "derived").iterdir())
+    free = {"bytes": held + 2 * 1300}
+    monkeypatch.setattr(derived_room.shutil, "disk_usage", lambda _: type("", (), {"free": free["bytes"]}))
+    make_room(graph.folder / "derived", 1300)
+    assert len(names(graph)) == 2
+    free["bytes"] -= 2
+    make_room(graph.folder / "derived", 1300)
+    assert names(graph) == ["order-new.npy"]
+
+
+def test_scratch_keeps_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1KiB")
+    assert Scratch(tmp_path).matrix(16, 16).shape == (16, 16)
+    with pytest.raises(A3GNNError, match=r"1.06 KiB are needed, A3GNN_DISK_LIMIT allows 1.00 KiB"):
+        Scratch(tmp_path).matrix(17, 16)
+    with pytest.raises(A3GNNError, match=r"A3GNN_DISK_LIMIT allows 1.00 KiB"):
+        Scratch(tmp_path).need(1025)
