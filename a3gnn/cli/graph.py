@@ -37,7 +37,7 @@ def graph() -> None:
     type=SIZE,
     default="1GiB",
     show_default=True,
-    help="Memory for buffered edges, or 8 bytes per node if that is more. The process takes 0.3 GiB on top.",
+    help="Memory for buffered edges, or 8 bytes per node if that is more. The process takes 0.4 GiB on top.",
 )
 @split_options
 @QUIET

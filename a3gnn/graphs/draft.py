@@ -47,8 +47,8 @@ _MAX_FILES = 256
 _NODE_BYTES, _PROCESS_BYTES = 8, 384 << 20
 #: Memory per node of a range of targets: counts and their sums, int64, and a copy of them.
 _RANGE_NODE_BYTES = 24
-#: Share of the budget for a range's nodes. Guess.
-_RANGE_SHARE = 4
+#: Part of the budget for a range's nodes, beside the half for its entries. Guess.
+_RANGE_SHARE = 8
 #: Bytes of edges or features that a killed conversion writes again at most. Guess: less than a second of a disk.
 _KEPT_BYTES = 1 << 28
 # Values per copy, so features of any size cost tens of MiB. Guess.
@@ -107,7 +107,8 @@ class Draft:
         others += 8 * (num_nodes + 1)
         result = _EDGE_BYTES * num_edges + others + features
         needed = max(EDGE_DISK_BYTES * num_edges + others, result) + unpacked
-        memory = max(self.memory_bytes, node_bytes * num_nodes) + _PROCESS_BYTES
+        of_edges = self.memory_bytes // 2 + self.memory_bytes // _RANGE_SHARE
+        memory = max(of_edges, node_bytes * num_nodes) + _PROCESS_BYTES
         self.progress.say(
             f"the graph takes up to {format_size(result)} of disk, and {format_size(needed - result)} more while it is "
             f"written; the conversion takes up to {format_size(memory)} of memory"

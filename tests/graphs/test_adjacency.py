@@ -125,9 +125,9 @@ def test_a_killed_one_is_continued_from_any_moment(
 def test_more_than_two_to_the_31_edges(tmp_path: Path) -> None:
     """A killed process has written so many for the first range; the file has a hole in their place."""
     before, nodes = 2**31 + 6, 4
-    for name in ("graph", "scratch"):
-        (tmp_path / name).mkdir()
     unfinished, folder, bucket = Unfinished(tmp_path, "edges"), tmp_path / "graph", tmp_path / "scratch" / "edges-1"
+    for path in (folder, bucket.parent):
+        path.mkdir()
     with NpyWriter(folder / "indptr.npy", np.int64) as indptr, NpyWriter(folder / "indices.npy", np.int32) as indices:
         indptr.append(np.array([0, 5, before]))
     begin, checksum, zeros = indices.mark.begin, 0, bytes(1 << 24)
