@@ -222,10 +222,7 @@ def _write_npz(path: Path, split: Split | None, draft: Draft) -> None:
         names = array_names(path)
         with readable(path):
             found = {name: _member(path, archive, name) for name in needed_arrays(names, path)}
-        arrays = _arrays(path, archive, found, draft)
-        for array in arrays.values():
-            if isinstance(array, Pipe):
-                pipes.callback(array.close)
+        arrays = _arrays(path, archive, found, draft, pipes)
         notes = _write_labels(arrays, features_in(arrays, path), split, draft)
         others = left_out(names, arrays)
         on_edges = _write_edges(arrays, features_in(arrays, path).shape[0], draft)
@@ -240,24 +237,26 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Member:
         return Member.read(path, archive, name)
 
 
-def _arrays(path: Path, archive: zipfile.ZipFile, found: Mapping[str, Member], draft: Draft) -> dict[str, NDArray[Any]]:
+def _arrays(
+    path: Path, archive: zipfile.ZipFile, found: Mapping[str, Member], draft: Draft, pipes: ExitStack
+) -> dict[str, NDArray[Any]]:
     """Returns the arrays of an .npz file, after a look at the disk: maps, pipes, and the others as scratch files.
 
-    Stored members but dense features, which are checked when they are written, are compared with their checksums.
+    `pipes` closes the pipes. Stored members are compared with their checksums; dense features when they are written.
     """
     piped = [name for name in _PIPED if name in found and (name == "edge_index" or not found[name].fortran)]
     unpacked = [name for name, one in found.items() if one.begin is None and name not in piped]
-    of_edges = sum(4 * math.prod(found[name].shape) for name in EDGE_VALUES if name in found)
-    features = sum(_stored_bytes(name, one) for name, one in found.items() if name.startswith("x"))
-    num_nodes, num_edges = math.prod(found["y"].shape[:1]), math.prod(found["edge_index"].shape) // 2
-    others = 8 * math.prod(found["y"].shape) + 4 * num_nodes + of_edges
-    draft.plan(num_edges, num_nodes, features, others, sum(found[name].nbytes for name in unpacked))
+    _plan(found, sum(found[name].nbytes for name in unpacked), draft)
     is_known = draft.unfinished is not None and draft.unfinished.stage("checksums") is not None
     stored = [one for name, one in found.items() if one.begin is not None and (name != "x" or one.fortran)]
     total, done = sum(one.info.file_size for one in stored), 0
+
+    def report(size: int) -> None:
+        draft.progress("comparing checksums", done + size, total)
+
     for one in [] if is_known else stored:
         with readable(path):
-            one.check(lambda size, before=done: draft.progress("comparing checksums", before + size, total))
+            one.check(report)
         done += one.info.file_size
     if draft.unfinished is not None:
         draft.unfinished.keep("checksums", {})
@@ -265,15 +264,25 @@ def _arrays(path: Path, archive: zipfile.ZipFile, found: Mapping[str, Member], d
     for name, one in found.items():
         if one.begin is not None:
             arrays[name] = one.array()
-        elif name in piped:  # which answers what is asked of an array here
-            arrays[name] = cast("NDArray[Any]", Pipe(archive, one, partial(readable, path)))
+        elif name in piped:
+            pipe = Pipe(archive, one, partial(readable, path))
+            pipes.callback(pipe.close)
+            arrays[name] = cast("NDArray[Any]", pipe)  # it answers what is asked of an array here
     return arrays
 
 
-def _stored_bytes(name: str, member: Member) -> int:
-    """Returns the bytes of an array of features as it is stored."""
-    kinds = {"x_indices": np.dtype(np.int32), "x_indptr": np.dtype(np.int64), "x_shape": np.dtype(np.int64)}
-    return math.prod(member.shape) * kinds.get(name, stored_dtype(member.dtype)).itemsize
+def _plan(found: Mapping[str, Member], unpacked: int, draft: Draft) -> None:
+    """Prints and checks what the arrays take as they are stored."""
+    labels, features, others = found["y"], 0, 0
+    for name, member in found.items():
+        if name.startswith("x"):
+            value_bytes = {"x_indices": 4, "x_indptr": 8, "x_shape": 8}.get(name, stored_dtype(member.dtype).itemsize)
+            features += math.prod(member.shape) * value_bytes
+        elif name in EDGE_VALUES:
+            others += 4 * math.prod(member.shape)
+    value_bytes = 1 if math.prod(labels.shape[1:]) > 1 else 8
+    others += math.prod(labels.shape) * value_bytes + 4 * math.prod(labels.shape[:1])  # an id is in one set
+    draft.plan(math.prod(found["edge_index"].shape) // 2, math.prod(labels.shape[:1]), features, others, unpacked)
 
 
 def _write_labels(
@@ -360,7 +369,7 @@ def _pieces(edge_index: NDArray[Any], num_nodes: int, name: str) -> EdgePieces:
         ends = edge_index[:, start : start + _EDGES_PER_PIECE]
         low, high = min(low, int(ends.min())), max(high, int(ends.max()))
         if low >= 0 and high < num_nodes:
-            source, target = (np.require(ids, np.int32, "CA") for ids in ends)
+            source, target = (np.require(ids, np.int32, ("C", "A")) for ids in ends)
             yield source, target
     with naming_graph(name):
         check_ids(low, high, num_nodes)

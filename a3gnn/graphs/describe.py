@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
     num_components, largest = components(graph.indptr, graph.indices)
     # A node has at most an edge to each other one. Only typed edges may repeat.
     is_small = graph.types is None or graph.num_edges < 1 << 32
-    entries = np.zeros(graph.num_nodes, dtype=np.uint32 if is_small else np.int64)
+    entries: NDArray[Any] = np.zeros(graph.num_nodes, dtype=np.uint32 if is_small else np.int64)
     count_entries(graph.indices, entries)
     return GraphCharacteristics(
         name=graph.name,

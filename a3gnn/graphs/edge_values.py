@@ -76,8 +76,8 @@ def place_values(
 
     rows = out if out.ndim == 2 else out[:, None]
     for start in range(0, edge_index.shape[1], _PIECE):
-        sources, targets = (np.require(ends, np.int32, "CA") for ends in edge_index[:, start : start + _PIECE])
-        piece = np.require(values[start : start + _PIECE], np.float32, "CA")
+        sources, targets = (np.require(ends, np.int32, ("C", "A")) for ends in edge_index[:, start : start + _PIECE])
+        piece = np.require(values[start : start + _PIECE], np.float32, ("C", "A"))
         add_by_place(indptr, indices, sources, targets, piece.reshape(len(piece), -1), rows)
 
 

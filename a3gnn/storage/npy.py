@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -109,7 +109,7 @@ def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     return header.getvalue()
 
 
-def read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Returns the shape of an .npy file, whether it is in Fortran order, and its dtype; `file` is then at its data.
 
     Raises:

@@ -86,7 +86,7 @@ class Holes(io.FileIO):
         return len(data)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_member_of_more_than_two_to_the_31_columns(tmp_path: Path) -> None:
     path, columns, ends = tmp_path / "graph.npz", 2**31 + 5, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.int8)
     header = {"descr": "|i1", "fortran_order": False, "shape": (2, columns)}
