@@ -105,6 +105,11 @@ class ConversionProgress:
         self._due = monotonic() + period_s
         self._stage, self._began, self._share = "", 0.0, 0.0
 
+    def say(self, line: str) -> None:
+        """Reports `line` at once."""
+        if self._say is not None:
+            self._say(line)
+
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Reports that `stage` (`drawing edges`) has finished `done` of `total` steps, if a report is due."""
         now, share = monotonic(), done / max(total, 1)

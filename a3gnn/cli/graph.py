@@ -36,7 +36,7 @@ def graph() -> None:
     type=SIZE,
     default="1GiB",
     show_default=True,
-    help="Memory for buffered edges. Nodes take about 50 bytes each on top, and the process 0.3 GiB.",
+    help="Memory for buffered edges, or 8 bytes per node if that is more. The process takes 0.4 GiB on top.",
 )
 @split_options
 @QUIET
@@ -47,7 +47,8 @@ def convert(
     """Convert the graph SPEC to .npy files in FOLDER.
 
     The files open in milliseconds and stay on disk. FOLDER must be new, empty, or contain the same graph. A synthetic
-    graph or an .npz file may be larger than memory. A graph of several types keeps all its attributes, for loaders.
+    graph or an .npz file may be larger than memory. A graph of several types keeps all its attributes, for loaders. The
+    same command continues a conversion that was killed.
     """
     from a3gnn.graphs.convert import convert as convert_graph
     from a3gnn.graphs.graph import Graph

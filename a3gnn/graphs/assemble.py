@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from a3gnn.graphs import validate
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.edge_values import check_edge_values, placed
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures, dtype_notes, stored_dtype
-from a3gnn.graphs.labels import num_outputs, stored, target_of
-from a3gnn.graphs.split import MASKS
+from a3gnn.graphs.labels import distinct, num_outputs, stored, target_of
+from a3gnn.graphs.split import MASKS, mask_ids
 from a3gnn.graphs.validate import check_labels
 from a3gnn.units import count
 
@@ -27,6 +28,8 @@ _MAX_NAMED = 10
 _FEW_REVERSED = 0.05
 #: Edges that are examined for their reverse, evenly spaced, so that a graph of any size takes a moment. Guess.
 _EXAMINED = 1 << 17
+# Labels per piece, so that a memory map of any size costs tens of MiB. Guess.
+_PIECE = 1 << 20
 #: A graph with fewer edges than this gets no note on their direction. Guess.
 _LEAST_EDGES = 16
 
@@ -61,7 +64,7 @@ def assemble(
     values = placed(edge_values, edge_index, indptr, indices)
     rows, notes_on_features = canonical(features)
     judged, outputs, notes_on_labels = judged_labels(labels, masks)
-    train_ids, val_ids, test_ids = (np.flatnonzero(masks[mask]).astype(np.int32) for mask in MASKS)
+    train_ids, val_ids, test_ids = (mask_ids(masks[mask]) for mask in MASKS)
     return GraphArrays(
         name=name,
         indptr=indptr,
@@ -120,15 +123,18 @@ def check(
     labels: NDArray[Any],
     masks: Mapping[str, NDArray[Any]],
     edge_values: Mapping[str, NDArray[Any]] = {},
+    contents: bool = True,
 ) -> None:
     """Checks `assemble`'s arguments in pieces, so memory maps of any size cost tens of MiB.
+
+    Without `contents`, ids of edges and dense features are left to a reader that checks them piece by piece.
 
     Raises:
         GraphError: The graph is not valid.
     """
     with naming_graph(name):
-        validate.check_features(features)
-        validate.check_edges(edge_index, features.shape[0])
+        validate.check_features(features, contents)
+        validate.check_edges(edge_index, features.shape[0], contents)
         if edge_index.size == 0:
             raise GraphError("a graph must have an edge, got none; without edges a GNN has nothing to aggregate")
         check_edge_values(edge_values, edge_index.shape[1])
@@ -218,14 +224,28 @@ def judged_labels(
         name: Name of the labels in notes.
         row: What a label is of, in notes.
     """
+    outputs, notes = judged_outputs(labels, masks, name, row)
+    return stored_below(labels, outputs), outputs, notes
+
+
+def stored_below(labels: NDArray[Any], outputs: int) -> NDArray[Any]:
+    """Returns checked labels as they are stored; classes from `outputs` on become unlabeled."""
     kept = stored(labels)
+    return np.where(kept < outputs, kept, -1) if target_of(labels) == "classes" and kept.max() >= outputs else kept
+
+
+def judged_outputs(
+    labels: NDArray[Any], masks: Mapping[str, NDArray[Any]], name: str = "y", row: str = "node"
+) -> tuple[int, tuple[str, ...]]:
+    """Returns a model's outputs per node and notes on `labels`, as `judged_labels`, but reads labels in pieces."""
     if target_of(labels) == "values":
         note = f"{name} holds floats, so the model predicts values, as in a regression; classes are integers"
-        return kept, num_outputs(labels), (f"{note}{_whole(kept, name)}",)
+        return num_outputs(labels), (f"{note}{_whole(labels, name)}",)
     if target_of(labels) == "labels":
-        return kept, num_outputs(labels), ()
-    there = np.unique(kept[kept >= 0])
-    judged = np.unique(np.concatenate([kept[mask] for mask in masks.values()]))
+        return num_outputs(labels), ()
+    there = distinct(labels).astype(np.int64)
+    there = there[there >= 0]
+    judged = reduce(np.union1d, [distinct(labels, mask) for mask in masks.values()]).astype(np.int64)
     without, outputs = np.setdiff1d(there, judged), int(judged.max()) + 1
     notes = [*_numbering(there, outputs)]
     for few, what in (
@@ -233,23 +253,29 @@ def judged_labels(
         (without[without < outputs], "not evaluated, although models can predict their class"),
     ):
         if len(few):
-            found = int(np.count_nonzero(np.isin(kept, few)))
+            found = sum(int(np.isin(labels[at : at + _PIECE], few).sum()) for at in range(0, len(labels), _PIECE))
             nodes = f"{count(found, row)} {'is' if found == 1 else 'are'} {what}"
             more = f" and {len(few) - _MAX_NAMED:,} more" if len(few) > _MAX_NAMED else ""
             several = f"classes {', '.join(map(str, few[:_MAX_NAMED]))}{more} are in no mask; their"
             notes.append(f"{f'class {few[0]} is in no mask; its' if len(few) == 1 else several} {nodes}")
-    return np.where(kept < outputs, kept, -1) if outputs <= int(there.max()) else kept, outputs, tuple(notes)
+    return outputs, tuple(notes)
 
 
-def _whole(values: NDArray[np.float32], name: str) -> str:
-    """Returns that `values` may be classes, with the remedy; "" unless they are few whole numbers from 0, or NaN."""
-    known = values[~np.isnan(values)]
-    if not (known == np.round(known)).all() or known.min() < -1 or known.max() >= len(values):
-        return ""
+def _whole(labels: NDArray[Any], name: str) -> str:
+    """Returns that values may be classes, with the remedy; "" unless they are few whole numbers from 0, or NaN."""
+    known = 0
+    for at in range(0, len(labels), _PIECE):
+        piece = stored(labels[at : at + _PIECE])
+        piece = piece[~np.isnan(piece)]
+        known += len(piece)
+        if len(piece) and not ((piece == np.round(piece)).all() and piece.min() >= -1 and piece.max() < len(labels)):
+            return ""
     integers = f"{name}.astype(int) or, in torch, {name}.long()"
-    if len(known) < len(values):
+    if known < len(labels):
         integers = f"np.nan_to_num({name}, nan=-1).astype(int) or, in torch, {name}.nan_to_num(-1).long()"
-    return f". All values are whole: if they are {count(len(np.unique(known)), 'class', 'classes')}, give {integers}"
+    classes = np.unique(distinct(labels).astype(np.float32))
+    number = int(np.count_nonzero(~np.isnan(classes)))
+    return f". All values are whole: if they are {count(number, 'class', 'classes')}, give {integers}"
 
 
 def _numbering(there: NDArray[np.int64], outputs: int) -> tuple[str, ...]:

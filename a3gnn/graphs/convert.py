@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import os
-import tempfile
+import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError, TypedSetError, UsageError
 from a3gnn.graphs.as_graph import as_graph
-from a3gnn.graphs.assemble import check, direction_notes, edge_notes, feature_notes, judged_labels, naming_graph
+from a3gnn.graphs.assemble import (
+    check,
+    direction_notes,
+    edge_notes,
+    feature_notes,
+    judged_outputs,
+    naming_graph,
+    stored_below,
+)
 from a3gnn.graphs.data_folder import load_data, write_data
-from a3gnn.graphs.draft import EDGE_DISK_BYTES, Draft, EdgePieces, canonical_pieces, write_adjacency, write_features
-from a3gnn.graphs.edge_values import place_values, stored_shape
-from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures, dtype_notes
+from a3gnn.graphs.draft import Draft, EdgePieces, canonical_pieces, dense_rows
+from a3gnn.graphs.edge_values import EDGE_VALUES, place_values, stored_shape
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures, dtype_notes, stored_dtype
 from a3gnn.graphs.folder import finish_data, finish_folder, has_data, held_fingerprint, refuse_another
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import judged_nodes
 from a3gnn.graphs.load import converted_copy, expanded
 from a3gnn.graphs.npz import (
     array_names,
@@ -34,14 +45,18 @@ from a3gnn.graphs.npz import (
     readable,
 )
 from a3gnn.graphs.pyg import typed_of
-from a3gnn.graphs.split import Split, masks_of
+from a3gnn.graphs.split import MASKS, Split, ids_mask, mask_ids, masks_of
 from a3gnn.graphs.synthetic import write as write_synthetic
 from a3gnn.graphs.typed import check_typed, hetero_of, typed_graph
-from a3gnn.graphs.validate import num_rows
+from a3gnn.graphs.validate import Finite, check_ids, num_rows
 from a3gnn.notify import ConversionProgress
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.claim import claimed_whole
+from a3gnn.storage.graph_copies import source_of
 from a3gnn.storage.npy import open_npy
+from a3gnn.storage.npz_members import Member, Pipe
+from a3gnn.storage.stamp import verify_once
+from a3gnn.storage.unfinished import Unfinished
 from a3gnn.units import printable
 
 if TYPE_CHECKING:
@@ -53,6 +68,8 @@ DEFAULT_MEMORY_BYTES = 1 << 30
 # Sizes of a read, so a file of any size costs tens of MiB. Guesses.
 _BYTES_PER_PIECE = 1 << 22
 _EDGES_PER_PIECE = 1 << 21
+#: Arrays that are read through a pipe if they are compressed; the others take bytes per node, and are unpacked.
+_PIPED = ("edge_index", "x", *EDGE_VALUES)
 
 
 def convert(
@@ -65,8 +82,11 @@ def convert(
 
     The files have the same bits as after `Graph.load(spec).save(folder)`, and an error leaves no half-written folder.
     Synthetic graphs, .npz files and converted folders are streamed. Memory is then needed for `memory_bytes` of edges
-    and about 50 bytes per node, independent of the number of edges and features. Graphs of PyG and OGB are read into
-    RAM by their libraries.
+    or 8 bytes per node, whichever is more, independent of the number of features. `say` gets the bytes of memory and
+    disk before the first is written. Graphs of PyG and OGB are read into RAM by their libraries.
+
+    A conversion of a file or a synthetic graph that was killed is continued by the next one from the same source. The
+    hidden folder of what is finished is beside `folder`. Checksums prove its files before they are used.
 
     A graph of several types, or of events with times, becomes a folder of all its attributes, which `Loader` opens. It
     is a `HeteroData`, or a `Data` of a `TemporalData`, whose tensors are memory maps.
@@ -87,7 +107,7 @@ def convert(
     target = Path(folder)
     held = held_fingerprint(target)
     with claimed_whole(target, say or (lambda line: None)):
-        write = _streamed(spec)
+        write, source = _streamed(spec)
         if write is None:
             try:
                 is_set = isinstance(spec, str) and spec.startswith(("pyg:", "ogb:"))  # whose types are kept
@@ -97,50 +117,81 @@ def convert(
                     raise
                 write = partial(_write_data, error.data)
         try:
-            _write(write, target, held, memory_bytes, ConversionProgress(say))
+            _write(write, target, held, memory_bytes, ConversionProgress(say), source)
         except OSError as error:
             raise GraphError(f"the graph can't be written to {target}: {error}; nothing was left there") from error
         return load_data(target) if has_data(target) else Graph.load(target)
 
 
 def _write(
-    write: Callable[[Draft], None], target: Path, held: str | None, memory_bytes: int, progress: ConversionProgress
+    write: Callable[[Draft], None],
+    target: Path,
+    held: str | None,
+    memory_bytes: int,
+    progress: ConversionProgress,
+    source: str | None = None,
 ) -> None:
     """Runs `write` on a draft that then replaces `target`, whose present graph has the fingerprint `held` (or None).
+
+    A draft that a killed process left of the same `source` is continued.
 
     Raises:
         GraphError: The folder holds another graph.
         OSError: The draft can't be written.
     """
-    with replacing(target) as path:
-        path.mkdir()
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-            draft = Draft(path, Path(scratch), memory_bytes, progress)
-            write(draft)
+    with replacing(target, continued=source is not None) as path:
+        unfinished = None if source is None else Unfinished(path.parent, source)
+        if unfinished is not None and unfinished.begun:
+            progress.say(f"continuing the conversion to {target} that was killed")
+        scratch = path.parent / f"{path.name}.scratch"
+        for folder in (path, scratch):
+            folder.mkdir(exist_ok=True)
+        draft = Draft(path, scratch, memory_bytes, progress, unfinished=unfinished)
+        write(draft)
+        shutil.rmtree(scratch)
         progress("describing", 0, 1)
         if draft.layout is None:
             written = finish_folder(path, draft.name, draft.num_classes, draft.notes).fingerprint
         else:
             written = finish_data(path, draft.layout)
         refuse_another(target, held, written)
+        verify_once(path, lambda changed: None)  # everything was checked while it was read, and is not read again
     refuse_another(target, held_fingerprint(target), written)  # `Graph.save` may have been first
 
 
-def _streamed(spec: GraphLike) -> Callable[[Draft], None] | None:
-    """Returns a function that writes the graph piece by piece; None if it must be loaded, or needs only a copy."""
+def _streamed(spec: GraphLike) -> tuple[Callable[[Draft], None] | None, str | None]:
+    """Returns a function that writes the graph piece by piece, and the identity of its source, which may be None.
+
+    The function is None if the graph must be loaded, or needs only a copy.
+    """
     if not isinstance(spec, str | os.PathLike):
         data = typed_of(spec)
-        return None if data is None else partial(_write_data, data)
-    scheme, colon, rest = str(spec).partition(":")
+        return (None if data is None else partial(_write_data, data)), None
+    split, of = Split.in_spec(spec) if isinstance(spec, str) else (None, os.fspath(spec))
+    scheme, colon, rest = of.partition(":")
     if colon and scheme == "synthetic":
-        return partial(write_synthetic, rest)
-    path = expanded(Path(spec))
+        return partial(_write_synthetic, rest, split), os.fspath(spec)
+    path = expanded(Path(of))
     if path.suffix == ".npz" and path.is_file():
-        if "node_types" in array_names(path):
-            return partial(_write_typed_npz, path)
-        return partial(_write_npz, path) if converted_copy(path) is None else None
-    data = typed_graph(os.fspath(spec), mapped=True)
-    return None if data is None else partial(_write_data, data)
+        names, source = array_names(path), f"{source_of(path)}|{split}"
+        if "node_types" not in names:
+            return (partial(_write_npz, path, split), source) if converted_copy(path, split) is None else (None, None)
+        if split is None:
+            return partial(_write_typed_npz, path), source
+    data = None if split is not None else typed_graph(of, mapped=True)
+    return (None if data is None else partial(_write_data, data)), None
+
+
+def _write_synthetic(parameters: str, split: Split | None, draft: Draft) -> None:
+    """Writes a synthetic graph to `draft`, as `Graph.load` makes it."""
+    write_synthetic(parameters, draft)
+    if split is not None:
+        labels = open_npy(draft.folder / "labels.npy")
+        ids = [open_npy(draft.folder / f"{name}_ids.npy") for name in ("train", "val", "test")]
+        own = [ids_mask(one, len(labels)) for one in ids]
+        with naming_graph(draft.name):
+            _save_ids(split.masks(judged_nodes(labels, own)), draft)
+        draft.notes = (*draft.notes, split.note(MASKS))
 
 
 def _write_data(data: Data | HeteroData, draft: Draft) -> None:
@@ -154,62 +205,174 @@ def _write_typed_npz(path: Path, draft: Draft) -> None:
     write_data(hetero_of(_unpacked(path, draft, array_names(path)), path, draft), draft)
 
 
-def _write_npz(path: Path, draft: Draft) -> None:
-    """Writes the graph in the .npz file at `path` to `draft`, after checking that it is valid.
+def _write_npz(path: Path, split: Split | None, draft: Draft) -> None:
+    """Writes the graph in the .npz file at `path` to `draft`, and checks it meanwhile; `split` overrides its masks.
 
-    The arrays of the file are unpacked to scratch files and read from there by memory map.
+    Features come last, when the scratch files of the edges are gone.
 
     Raises:
-        GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
+        GraphError: The file is truncated, foreign, lacks an array, changes meanwhile, or its graph is not valid.
         OSError: A file can't be written.
     """
-    arrays = _unpacked(path, draft, needed_arrays(array_names(path), path))
-    edge_index, labels = arrays["edge_index"], labels_in(arrays)
-    features = features_in(arrays, path)
+    source = source_of(path)
     draft.name = printable(path.stem)
+    with readable(path):
+        archive = zipfile.ZipFile(path)
+    with archive, ExitStack() as pipes:
+        names = array_names(path)
+        with readable(path):
+            found = {name: _member(path, archive, name) for name in needed_arrays(names, path)}
+        arrays = _arrays(path, archive, found, draft, pipes)
+        notes = _write_labels(arrays, features_in(arrays, path), split, draft)
+        others = left_out(names, arrays)
+        on_edges = _write_edges(arrays, features_in(arrays, path).shape[0], draft)
+        on_features = _write_features(features_in(arrays, path), found.get("x"), draft)
+    draft.notes = (*notes[0], *others, *notes[1], *on_edges, *on_features)
+    if source_of(path) != source:
+        raise GraphError(f"{path} changed while it was converted; convert it again")
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Member:
+    with naming(name):
+        return Member.read(path, archive, name)
+
+
+def _arrays(
+    path: Path, archive: zipfile.ZipFile, found: Mapping[str, Member], draft: Draft, pipes: ExitStack
+) -> dict[str, NDArray[Any]]:
+    """Returns the arrays of an .npz file, after a look at the disk: maps, pipes, and the others as scratch files.
+
+    `pipes` closes the pipes. Stored members are compared with their checksums; dense features when they are written.
+    """
+    piped = [name for name in _PIPED if name in found and (name == "edge_index" or not found[name].fortran)]
+    unpacked = [name for name, one in found.items() if one.begin is None and name not in piped]
+    _plan(found, sum(found[name].nbytes for name in unpacked), draft)
+    is_known = draft.unfinished is not None and draft.unfinished.stage("checksums") is not None
+    stored = [one for name, one in found.items() if one.begin is not None and (name != "x" or one.fortran)]
+    total, done = sum(one.info.file_size for one in stored), 0
+
+    def report(size: int) -> None:
+        draft.progress("comparing checksums", done + size, total)
+
+    for one in [] if is_known else stored:
+        with readable(path):
+            one.check(report)
+        done += one.info.file_size
+    if draft.unfinished is not None:
+        draft.unfinished.keep("checksums", {})
+    arrays = _unpacked(path, draft, unpacked)
+    for name, one in found.items():
+        if one.begin is not None:
+            arrays[name] = one.array()
+        elif name in piped:
+            pipe = Pipe(archive, one, partial(readable, path))
+            pipes.callback(pipe.close)
+            arrays[name] = cast("NDArray[Any]", pipe)  # it answers what is asked of an array here
+    return arrays
+
+
+def _plan(found: Mapping[str, Member], unpacked: int, draft: Draft) -> None:
+    """Prints and checks what the arrays take as they are stored."""
+    labels, features, others = found["y"], 0, 0
+    for name, member in found.items():
+        if name.startswith("x"):
+            value_bytes = {"x_indices": 4, "x_indptr": 8, "x_shape": 8}.get(name, stored_dtype(member.dtype).itemsize)
+            features += math.prod(member.shape) * value_bytes
+        elif name in EDGE_VALUES:
+            others += 4 * math.prod(member.shape)
+    value_bytes = 1 if math.prod(labels.shape[1:]) > 1 else 8
+    others += math.prod(labels.shape) * value_bytes + 4 * math.prod(labels.shape[:1])  # an id is in one set
+    draft.plan(math.prod(found["edge_index"].shape) // 2, math.prod(labels.shape[:1]), features, others, unpacked)
+
+
+def _write_labels(
+    arrays: Mapping[str, NDArray[Any]], features: DenseFeatures | SparseFeatures, split: Split | None, draft: Draft
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Checks all arrays but for the ids of edges and dense features, and writes labels and the split.
+
+    Returns:
+        Notes on the split and on the labels.
+    """
+    labels = labels_in(arrays)
     with naming_graph(draft.name):
-        masks, notes = masks_of(arrays.get, labels, num_rows(features), None)
+        masks, notes = masks_of(arrays.get, labels, num_rows(features), split)
         values = edge_values_in(arrays)
-    check(draft.name, edge_index, features, labels, masks, values)
-    num_nodes, num_edges = features.shape[0], edge_index.shape[1]
-    rewritten = 0 if _moves(features) else features.nbytes
-    of_edges = sum(4 * array.size for array in values.values())
-    need_room(draft.folder, EDGE_DISK_BYTES * num_edges + rewritten + 2 * labels.nbytes + of_edges)
-    judged, draft.num_classes, notes_on_labels = judged_labels(labels, masks)
-    draft.save("labels", judged)
+    check(draft.name, arrays["edge_index"], features, labels, masks, values, contents=False)
+    draft.num_classes, notes_on_labels = judged_outputs(labels, masks)
+    kept = (stored_below(piece, draft.num_classes) for piece in dense_rows(labels))
+    draft.save_pieces("labels", kept)
+    _save_ids(masks, draft)
+    return notes, notes_on_labels
+
+
+def _save_ids(masks: Mapping[str, NDArray[np.bool_]], draft: Draft) -> None:
     for name, mask in masks.items():
-        draft.save(name.replace("mask", "ids"), np.flatnonzero(mask).astype(np.int32))
-    edges = _pieces(edge_index)
-    counts = write_adjacency(
-        edges, num_edges, num_nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.progress
-    )
-    others = left_out(array_names(path), arrays)
+        draft.save(name.replace("mask", "ids"), mask_ids(mask))
+
+
+def _write_edges(arrays: Mapping[str, NDArray[Any]], num_nodes: int, draft: Draft) -> tuple[str, ...]:
+    """Writes edges and their values, and returns notes on them."""
+    edge_index, values = arrays["edge_index"], edge_values_in(arrays)
+    counts = draft.write_edges(_pieces(edge_index, num_nodes, draft.name), edge_index.shape[1], num_nodes)
     adjacency = open_npy(draft.folder / "indptr.npy"), open_npy(draft.folder / "indices.npy")
     for name, array in values.items():
         draft.fill(name, stored_shape(name, array, counts.kept), partial(place_values, edge_index, array, *adjacency))
-    on_edges = (*edge_notes(*counts, values), *direction_notes(*adjacency))
-    draft.notes = (*notes, *others, *notes_on_labels, *on_edges, *_write_features(features, draft))
+    return *edge_notes(*counts, values), *direction_notes(*adjacency)
 
 
-def _moves(features: DenseFeatures | SparseFeatures) -> bool:
-    """Returns whether the unpacked file can move to the folder unchanged."""
-    return isinstance(features, DenseFeatures) and features.array.flags.c_contiguous and features.array.dtype in FLOATS
+def _write_features(features: DenseFeatures | SparseFeatures, member: Member | None, draft: Draft) -> tuple[str, ...]:
+    """Writes features, of which dense ones are in `member`, and returns notes on them."""
+    if isinstance(features, SparseFeatures):
+        stored = draft.write_features(canonical_pieces(features), features.shape[0])
+        return (*dtype_notes(features.data.dtype.name), *feature_notes(len(features.data) - stored))
+    assert member is not None
+    rows = dense_rows(features.array)
+    if member.begin is not None and not member.fortran:
+        rows = _blamed(member.path, member.checked(rows))
+    draft.write_features(_finite(rows, draft.name), features.shape[0])
+    return dtype_notes(member.dtype.name)
 
 
-def _write_features(features: DenseFeatures | SparseFeatures, draft: Draft) -> tuple[str, ...]:
-    if _moves(features):
-        draft.put("x", features.arrays()["x"])
-        return ()
-    stored = write_features(canonical_pieces(features), features.shape[0], draft.folder, draft.progress)
-    if isinstance(features, DenseFeatures):
-        return dtype_notes(features.array.dtype.name)
-    return (*dtype_notes(features.data.dtype.name), *feature_notes(len(features.data) - stored))
+def _finite(rows: Iterable[NDArray[Any]], name: str) -> Iterator[DenseFeatures]:
+    """Yields rows of features as stored, and checks at the end that all were finite.
+
+    Raises:
+        GraphError: A value is not.
+    """
+    check = Finite("x")
+    for piece in rows:
+        with naming_graph(name):
+            check.add(piece)
+        yield DenseFeatures(np.ascontiguousarray(piece, stored_dtype(piece.dtype)))
+    with naming_graph(name):
+        check.end()
 
 
-def _pieces(edge_index: NDArray[Any]) -> EdgePieces:
+def _blamed(path: Path, rows: Iterator[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    """Yields `rows`; an error of theirs is blamed on the file at `path`, one of their reader is not."""
+    while True:
+        with readable(path):
+            piece = next(rows, None)
+        if piece is None:
+            return
+        yield piece
+
+
+def _pieces(edge_index: NDArray[Any], num_nodes: int, name: str) -> EdgePieces:
+    """Yields edges, checked, because the reader relies on ids in [0, num_nodes).
+
+    Raises:
+        GraphError: An id is out of range; the message names the range of all ids.
+    """
+    low, high = 1 << 64, -1 << 64
     for start in range(0, edge_index.shape[1], _EDGES_PER_PIECE):
-        source, target = edge_index[:, start : start + _EDGES_PER_PIECE]
-        yield np.ascontiguousarray(source, dtype=np.int32), np.ascontiguousarray(target, dtype=np.int32)
+        ends = edge_index[:, start : start + _EDGES_PER_PIECE]
+        low, high = min(low, int(ends.min())), max(high, int(ends.max()))
+        if low >= 0 and high < num_nodes:
+            source, target = (np.require(ids, np.int32, ("C", "A")) for ids in ends)
+            yield source, target
+    with naming_graph(name):
+        check_ids(low, high, num_nodes)
 
 
 def _unpacked(path: Path, draft: Draft, needed: Sequence[str]) -> dict[str, NDArray[Any]]:

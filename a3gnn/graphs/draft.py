@@ -6,9 +6,11 @@ fit in memory.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
@@ -24,18 +26,31 @@ from a3gnn.graphs.arrays import row_spans
 from a3gnn.graphs.edge_list_kernels import count_targets, sort_into_buckets, sort_rows, sources_by_row
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures, features_from, stored_dtype
 from a3gnn.notify import ConversionProgress
+from a3gnn.storage.atomic import need_room
 from a3gnn.storage.npy import NpyWriter, open_npy, save_npy
+from a3gnn.storage.unfinished import GrowingFile, Mark, Unfinished
+from a3gnn.units import format_size
 
 #: Sources and targets, int32, of equal length.
 EdgePieces = Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]
 FeaturePieces = Iterable[DenseFeatures | SparseFeatures]
 
-#: Disk bytes per edge of scratch files and result.
+#: Disk bytes per edge of scratch files and result. Scratch files go before features come.
 EDGE_DISK_BYTES = 12
+_SCRATCH_EDGE_BYTES, _EDGE_BYTES = 8, 4
 #: Memory budget per entry: int32 entries of the rows in RAM take half, counts and pieces of edges the rest. Guess.
 _BUDGET_BYTES_PER_ENTRY = 8
 #: Scratch files open at once: below the usual limit of 1,024 open files per process. Guess.
 _MAX_FILES = 256
+#: Memory per node: a random split's order and masks, or a description's counts. And of Python with its libraries and
+#: pieces of edges and features. Both measured by `python -m benchmarks.scale.conversion`.
+_NODE_BYTES, _PROCESS_BYTES = 8, 384 << 20
+#: Memory per node of a range of targets: counts and their sums, int64, and a copy of them.
+_RANGE_NODE_BYTES = 24
+#: Part of the budget for a range's nodes, beside the half for its entries. Guess.
+_RANGE_SHARE = 8
+#: Bytes of edges or features that a killed conversion writes again at most. Guess: less than a second of a disk.
+_KEPT_BYTES = 1 << 28
 # Values per copy, so features of any size cost tens of MiB. Guess.
 _VALUES_PER_PIECE = 1 << 22
 
@@ -53,6 +68,7 @@ class Draft:
         num_classes: A model's outputs per node.
         notes: Remarks for users on how the graph was read.
         layout: How the arrays make a data object of PyG's (`data_folder`); None for a graph of a3gnn's.
+        unfinished: What a killed conversion of the same graph has finished; None without one.
     """
 
     folder: Path
@@ -63,7 +79,42 @@ class Draft:
     num_classes: int = 0
     notes: tuple[str, ...] = ()
     layout: dict[str, Any] | None = None
+    unfinished: Unfinished | None = None
     _opened: dict[int, tuple[Path, NDArray[Any]]] = field(default_factory=dict)
+
+    def plan(
+        self,
+        num_edges: int,
+        num_nodes: int,
+        features: int,
+        others: int,
+        unpacked: int = 0,
+        node_bytes: int = _NODE_BYTES,
+    ) -> None:
+        """Prints what the conversion takes of disk and memory, and checks that the disk has it.
+
+        Args:
+            num_edges: Edges, duplicates included.
+            num_nodes: Nodes.
+            features: Bytes of the features in the result, which are written last.
+            others: Bytes of the result's other files without its edges.
+            unpacked: Bytes of arrays that are unpacked to scratch files.
+            node_bytes: Memory per node.
+
+        Raises:
+            OSError: The disk has less room.
+        """
+        others += 8 * (num_nodes + 1)
+        result = _EDGE_BYTES * num_edges + others + features
+        needed = max(EDGE_DISK_BYTES * num_edges + others, result) + unpacked
+        of_edges = self.memory_bytes // 2 + self.memory_bytes // _RANGE_SHARE
+        memory = max(of_edges, node_bytes * num_nodes) + _PROCESS_BYTES
+        self.progress.say(
+            f"the graph takes up to {format_size(result)} of disk, and {format_size(needed - result)} more while it is "
+            f"written; the conversion takes up to {format_size(memory)} of memory"
+        )
+        held = sum(path.stat().st_blocks * 512 for path in self.folder.parent.rglob("*") if path.is_file())
+        need_room(self.folder, needed - held)
 
     def open(self, path: Path) -> NDArray[Any]:
         """Returns the array in the scratch file at `path`, an .npy file, as a memory map."""
@@ -96,13 +147,24 @@ class Draft:
         target = self.folder / f"{name}.npy"
         if self.moves(array):
             os.replace(self._opened.pop(array.ctypes.data)[0], target)
-        else:
+        elif self.unfinished is None:
             save_npy(target, array)
+        elif self.unfinished.stage(name) is None:
+            self.unfinished.keep(name, {target: save_npy(target, array)})
 
     def moves(self, array: NDArray[Any]) -> bool:
         """Returns whether `array` is the map of a whole scratch file, in C order, that is still there."""
         _, whole = self._opened.get(array.ctypes.data, (None, np.empty(0, dtype=[])))
         return array.flags.c_contiguous and (array.shape, array.dtype) == (whole.shape, whole.dtype)
+
+    def write_edges(self, pieces: EdgePieces, num_edges: int, num_nodes: int) -> EdgeCounts:
+        """Writes the adjacency as `write_adjacency`, or what a killed conversion has left of it."""
+        places = self.folder, self.scratch, self.memory_bytes, self.progress
+        return write_adjacency(pieces, num_edges, num_nodes, *places, self.unfinished)
+
+    def write_features(self, pieces: FeaturePieces, num_nodes: int) -> int:
+        """Writes features as `write_features`, or what a killed conversion has left of them."""
+        return write_features(pieces, num_nodes, self.folder, self.progress, self.unfinished)
 
     def fill(self, name: str, shape: tuple[int, ...], write: Callable[[NDArray[np.float32]], None]) -> None:
         """Writes a float32 array of `shape`: zeros in a memory map, which `write` changes.
@@ -114,7 +176,11 @@ class Draft:
         if not shape[0]:
             np.save(path, np.zeros(shape, dtype=np.float32))  # an empty file can't be mapped
             return
-        write(np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape))
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+        with path.open("r+b") as file:  # a full disk under a memory map would kill the process
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, file.seek(0, os.SEEK_END))
+        write(array)
 
     def save(self, name: str, array: NDArray[Any]) -> None:
         """Writes a whole array.
@@ -123,6 +189,20 @@ class Draft:
             OSError: It can't be written.
         """
         np.save(self.folder / f"{name}.npy", array)
+
+    def save_pieces(self, name: str, pieces: Iterable[NDArray[Any]]) -> None:
+        """Writes an array, of which `pieces` are the rows.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        with ExitStack() as files:
+            writer = None
+            for piece in pieces:
+                if writer is None:
+                    columns = piece.shape[1] if piece.ndim == 2 else None
+                    writer = files.enter_context(NpyWriter(self.folder / f"{name}.npy", piece.dtype, columns))
+                writer.append(piece)
 
 
 class EdgeCounts(NamedTuple):
@@ -139,6 +219,13 @@ class EdgeCounts(NamedTuple):
     kept: int
 
 
+def num_ranges(num_edges: int, num_nodes: int, memory_bytes: int) -> int:
+    """Returns into how many ranges of targets `write_adjacency` divides edges, so that a range fits `memory_bytes`."""
+    by_edges = -(-num_edges * _BUDGET_BYTES_PER_ENTRY // memory_bytes)
+    by_nodes = num_nodes * _RANGE_NODE_BYTES // max(memory_bytes // _RANGE_SHARE, 1)
+    return min(max(by_edges, by_nodes, 1), _MAX_FILES, num_nodes)
+
+
 def write_adjacency(
     pieces: EdgePieces,
     num_edges: int,
@@ -147,11 +234,12 @@ def write_adjacency(
     scratch: Path,
     memory_bytes: int,
     progress: ConversionProgress,
+    unfinished: Unfinished | None = None,
 ) -> EdgeCounts:
     """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
 
     Edges first go to scratch files by ranges of targets. Then each range's rows are filled in RAM, as many at a time as
-    the budget holds. They are sorted, freed of duplicates and appended to the result.
+    the budget holds. They are sorted, freed of duplicates and appended to the result, and the scratch file is deleted.
 
     Args:
         pieces: The edges: (sources, targets) with ids in [0, num_nodes).
@@ -161,27 +249,84 @@ def write_adjacency(
         scratch: Folder for temporary files of 8 bytes per edge.
         memory_bytes: Budget for the rows in RAM; a single row may take more.
         progress: Called with the progress of the conversion.
+        unfinished: What a killed process has finished of the same edges, in the same pieces.
 
     Raises:
         OSError: A file can't be written.
     """
-    most = max(1, memory_bytes // _BUDGET_BYTES_PER_ENTRY)
-    given = loops = kept = 0
-    with EdgeBuckets(scratch, num_nodes, min(-(-num_edges // most) or 1, _MAX_FILES)) as buckets:
-        for sources, targets in pieces:
-            buckets.add(sources, targets)
-            given += len(sources)
-            loops += int(np.count_nonzero(sources == targets))
-            progress("reading edges", given, num_edges)
+    found = unfinished.stage("adjacency") if unfinished else None
+    done = _Done(**found["done"]) if found else _Done(num_ranges(num_edges, num_nodes, memory_bytes))
+    marks: dict[str, Mark] = found["files"] if found else {}
+    for path in () if found else scratch.glob("edges-*"):
+        path.unlink()  # of a killed process, but damaged
+
+    def keep(files: dict[Path, Mark]) -> None:
+        if unfinished is not None:
+            unfinished.keep("adjacency", files, done=dataclasses.asdict(done))
+
+    with EdgeBuckets(scratch, num_nodes, done, marks) as buckets:
+        if not done.read:
+            _read_edges(pieces, num_edges, buckets, done, keep, progress)
         with (
-            NpyWriter(folder / "indptr.npy", np.int64) as indptr,
-            NpyWriter(folder / "indices.npy", np.int32) as indices,
+            NpyWriter(folder / "indptr.npy", np.int64, mark=marks.get("indptr.npy")) as indptr,
+            NpyWriter(folder / "indices.npy", np.int32, mark=marks.get("indices.npy")) as indices,
         ):
-            indptr.append(np.zeros(1, dtype=np.int64))
+            if not done.ranges_written:
+                indptr.append(np.zeros(1, dtype=np.int64))
             for bucket in buckets.read():
-                kept = _write_rows(bucket, most, kept, indptr, indices)
+                most = max(1, memory_bytes // _BUDGET_BYTES_PER_ENTRY)
+                done.kept = _write_rows(bucket, most, done.kept, indptr, indices)
+                done.ranges_written += 1
+                keep({folder / "indptr.npy": indptr.mark, folder / "indices.npy": indices.mark, **buckets.marks()})
                 progress("sorting rows", bucket.last, num_nodes)
-    return EdgeCounts(given, loops, kept)
+    return EdgeCounts(done.given, done.loops, done.kept)
+
+
+@dataclass
+class _Done:
+    """What `write_adjacency` has done.
+
+    Attributes:
+        ranges: Ranges of targets in all.
+        given: Edges that are in the scratch files.
+        loops: Self loops among them.
+        read: Whether these are all edges.
+        ranges_written: Ranges whose rows are written, and whose scratch files are deleted.
+        kept: Edges in these rows.
+    """
+
+    ranges: int
+    given: int = 0
+    loops: int = 0
+    read: bool = False
+    ranges_written: int = 0
+    kept: int = 0
+
+
+def _read_edges(
+    pieces: EdgePieces,
+    num_edges: int,
+    buckets: EdgeBuckets,
+    done: _Done,
+    keep: Callable[[dict[Path, Mark]], None],
+    progress: ConversionProgress,
+) -> None:
+    """Writes the edges after the first `done.given` to `buckets`."""
+    seen = unkept = 0
+    for sources, targets in pieces:
+        seen += len(sources)
+        if seen <= done.given:
+            continue
+        buckets.add(sources, targets)
+        done.given += len(sources)
+        done.loops += int(np.count_nonzero(sources == targets))
+        unkept += _SCRATCH_EDGE_BYTES * len(sources)
+        progress("reading edges", done.given, num_edges)
+        if unkept >= _KEPT_BYTES:
+            unkept = 0
+            keep(buckets.marks())
+    done.read = True
+    keep(buckets.marks())
 
 
 class Bucket(NamedTuple):
@@ -199,20 +344,21 @@ class Bucket(NamedTuple):
 
 
 class EdgeBuckets:
-    """Files of edges in a scratch folder, one for each range of `width` targets; a context manager.
+    """Files of edges in a scratch folder, one for each range of targets; a context manager.
 
     Args:
         folder: Folder of the files, each of which is deleted after it is read.
         num_nodes: Nodes of the graph.
-        count: Number of files, at least 1; more files than nodes are never made.
+        done: The number of files, and how far a killed process came.
+        marks: The finished parts of its files, by name.
     """
 
-    def __init__(self, folder: Path, num_nodes: int, count: int) -> None:
-        self._num_nodes = num_nodes
-        self._width = -(-num_nodes // min(count, num_nodes))
+    def __init__(self, folder: Path, num_nodes: int, done: _Done, marks: Mapping[str, Mark]) -> None:
+        self._num_nodes, self._done = num_nodes, done
+        self._width = -(-num_nodes // done.ranges)
         self._paths = [folder / f"edges-{i}" for i in range(-(-num_nodes // self._width))]
-        self._open = ExitStack()
-        self._files = [self._open.enter_context(path.open("wb", buffering=0)) for path in self._paths]
+        self._marks = {path: marks[path.name] for path in self._paths if path.name in marks}
+        self._files = [] if done.read else [GrowingFile(path, self._marks.get(path)) for path in self._paths]
 
     def __enter__(self) -> Self:
         return self
@@ -220,22 +366,26 @@ class EdgeBuckets:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open.close()
+        for file in self._files:
+            file.close()
+
+    def marks(self) -> dict[Path, Mark]:
+        """Returns the parts of the files that are not read yet."""
+        self._marks |= {path: file.mark for path, file in zip(self._paths, self._files, strict=False)}
+        return {path: self._marks[path] for path in self._paths[self._done.ranges_written :]}
 
     def add(self, sources: NDArray[np.int32], targets: NDArray[np.int32]) -> None:
         """Writes edges to the files of their targets; both int32, shape (n,), ids in [0, num_nodes)."""
         pairs, ends = sort_into_buckets(sources, targets, self._width, len(self._files))
         start = 0
         for file, end in zip(self._files, ends.tolist(), strict=True):
-            left = pairs[start:end].reshape(-1).view(np.uint8).data
-            while left:  # write of a raw file may take only a part
-                left = left[file.write(left) :]
+            file.append(pairs[start:end].reshape(-1).view(np.uint8).data)
             start = end
 
     def read(self) -> Iterator[Bucket]:
         """Yields the buckets by rising targets, and deletes each file when the caller asks for the next bucket."""
-        self._open.close()
-        for i, path in enumerate(self._paths):
+        first = self._done.ranges_written
+        for i, path in enumerate(self._paths[first:], first):
             pairs = (
                 np.asarray(np.memmap(path, dtype=np.int32, mode="r"))
                 if path.stat().st_size
@@ -283,51 +433,94 @@ def joined(pieces: FeaturePieces, num_nodes: int) -> DenseFeatures | SparseFeatu
     )
 
 
-def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, progress: ConversionProgress) -> int:
+def write_features(
+    pieces: FeaturePieces,
+    num_nodes: int,
+    folder: Path,
+    progress: ConversionProgress,
+    unfinished: Unfinished | None = None,
+) -> int:
     """Writes the `num_nodes` rows of `pieces` to `folder`, and returns the number of stored values.
+
+    Args:
+        pieces: The rows.
+        num_nodes: Their number.
+        folder: Destination.
+        progress: Called with the progress of the conversion.
+        unfinished: What a killed process has finished of the same rows, in the same pieces.
 
     Raises:
         OSError: A file can't be written.
     """
+    found = unfinished.stage("features") if unfinished else None
+    stored, done, whole = (found["stored"], found["done"], found["whole"]) if found else (0, 0, False)
     rest = iter(pieces)
     first = next(rest)
-    stored = done = 0
+    seen = unkept = 0
     with ExitStack() as files:
-        writers = {
-            name: files.enter_context(
-                NpyWriter(folder / f"{name}.npy", array.dtype, array.shape[1] if array.ndim == 2 else None)
-            )
-            for name, array in first.arrays().items()
-            if name != "x_shape"
-        }
+        writers = _feature_writers(first, folder, found["files"] if found else {}, files)
         if isinstance(first, SparseFeatures):
-            writers["x_indptr"].append(np.zeros(1, dtype=np.int64))
+            if not done:
+                writers["x_indptr"].append(np.zeros(1, dtype=np.int64))
             np.save(folder / "x_shape.npy", np.array((num_nodes, first.shape[1]), dtype=np.int64))
-        for piece in chain([first], rest):
-            arrays = piece.arrays()
-            if isinstance(piece, SparseFeatures):
-                arrays["x_indptr"] = piece.indptr[1:] + stored
-            for name, writer in writers.items():
-                writer.append(arrays[name])
-            stored += len(piece.data) if isinstance(piece, SparseFeatures) else piece.array.size
+
+        def keep(whole: bool) -> None:
+            if unfinished is not None:
+                kept = {folder / f"{name}.npy": writer.mark for name, writer in writers.items()}
+                unfinished.keep("features", kept, stored=stored, done=done, whole=whole)
+
+        for piece in () if whole else chain([first], rest):
+            seen += piece.shape[0]
+            if seen <= done:
+                continue
+            stored += _append(piece, writers, stored)
             done += piece.shape[0]
+            unkept += piece.nbytes
             progress("writing features", done, num_nodes)
+            if unkept >= _KEPT_BYTES:
+                unkept = 0
+                keep(whole=False)
+        keep(whole=True)  # `pieces` has ended without an error, so its checks have passed
     return stored
 
 
-def canonical_pieces(features: DenseFeatures | SparseFeatures) -> Iterator[DenseFeatures | SparseFeatures]:
-    """Yields the rows of `features`, such as memory maps, as stored: in C order, CSR columns ascending and distinct."""
-    if isinstance(features, SparseFeatures):
-        yield from _canonical_csr(features)
-        return
-    step = max(1, _VALUES_PER_PIECE // max(features.shape[1], 1))
-    for start in range(0, features.shape[0], step):
-        yield DenseFeatures(
-            np.ascontiguousarray(features.array[start : start + step], stored_dtype(features.array.dtype))
+def _append(piece: DenseFeatures | SparseFeatures, writers: Mapping[str, NpyWriter], stored: int) -> int:
+    """Appends rows to the files of features, which have `stored` values, and returns the number of their values."""
+    arrays = piece.arrays()
+    if isinstance(piece, SparseFeatures):
+        arrays["x_indptr"] = piece.indptr[1:] + stored
+    for name, writer in writers.items():
+        writer.append(arrays[name])
+    return len(piece.data) if isinstance(piece, SparseFeatures) else piece.array.size
+
+
+def _feature_writers(
+    first: DenseFeatures | SparseFeatures, folder: Path, marks: Mapping[str, Mark], files: ExitStack
+) -> dict[str, NpyWriter]:
+    """Returns a writer for each array of features, which `first` is a piece of; `files` closes it."""
+    return {
+        name: files.enter_context(
+            NpyWriter(
+                folder / f"{name}.npy",
+                array.dtype,
+                array.shape[1] if array.ndim == 2 else None,
+                marks.get(f"{name}.npy"),
+            )
         )
+        for name, array in first.arrays().items()
+        if name != "x_shape"
+    }
 
 
-def _canonical_csr(features: SparseFeatures) -> Iterator[SparseFeatures]:
+def dense_rows(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yields the rows of an array, such as a memory map, some MiB at a time."""
+    step = max(1, _VALUES_PER_PIECE // max(math.prod(array.shape[1:]), 1))
+    for start in range(0, array.shape[0], step):
+        yield array[start : start + step]
+
+
+def canonical_pieces(features: SparseFeatures) -> Iterator[SparseFeatures]:
+    """Yields the rows of `features`, such as memory maps, as stored: columns ascending and distinct."""
     kept = stored_dtype(features.data.dtype)
     # The whole matrix decides whether rows count as sorted, because a sort changes the order in which repeated entries
     # are added.

@@ -74,11 +74,11 @@ def place_values(
     """
     from a3gnn.graphs.edge_list_kernels import add_by_place  # numba is slow to import
 
-    rows, values = (array if array.ndim == 2 else array[:, None] for array in (out, values))
+    rows = out if out.ndim == 2 else out[:, None]
     for start in range(0, edge_index.shape[1], _PIECE):
-        sources, targets = (np.asarray(ends[start : start + _PIECE], dtype=np.int32) for ends in edge_index)
-        piece = np.ascontiguousarray(values[start : start + _PIECE], dtype=np.float32)
-        add_by_place(indptr, indices, sources, targets, piece, rows)
+        sources, targets = (np.require(ends, np.int32, ("C", "A")) for ends in edge_index[:, start : start + _PIECE])
+        piece = np.require(values[start : start + _PIECE], np.float32, ("C", "A"))
+        add_by_place(indptr, indices, sources, targets, piece.reshape(len(piece), -1), rows)
 
 
 def placed(

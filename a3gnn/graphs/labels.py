@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ KINDS: dict[Target, tuple[np.dtype[Any], int]] = {
     "labels": (np.dtype(np.int8), 2),
     "values": (np.dtype(np.float32), 1),
 }
+# Labels per piece, so that a memory map of any size costs tens of MiB. Guess.
+_PIECE = 1 << 20
 #: Number of classes of equal size that values are sorted into if a caller needs classes. Guess.
 _BINS = 10
 
@@ -56,6 +60,34 @@ def stored(labels: NDArray[Any]) -> NDArray[Any]:
     if labels.ndim == 2 and labels.dtype.kind == "f":
         labels = np.where(np.isnan(labels), -1, labels)
     return np.ascontiguousarray(labels, dtype=kind)
+
+
+def distinct(labels: NDArray[Any], among: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    """Returns the distinct values of one-dimensional `labels`, ascending, of the nodes that `among` selects or of all.
+
+    Labels are read in pieces, so memory is needed for the distinct values alone.
+    """
+    found = np.unique(labels[:0])
+    for at in range(0, len(labels), _PIECE):
+        piece = labels[at : at + _PIECE]
+        found = np.union1d(found, piece if among is None else piece[among[at : at + _PIECE]])
+    return found
+
+
+def judged_nodes(labels: NDArray[Any], masks: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+    """Returns which nodes have a label, and not one of a class that none of `masks` selects, such as one for unknown.
+
+    All labels count if there are no masks of all nodes, or if these select no node.
+    """
+    known = is_labeled(labels)
+    whole = [mask for mask in masks if mask.dtype == np.bool_ and mask.shape == labels.shape]
+    if target_of(labels) != "classes" or not whole:
+        return known
+    judged = reduce(np.union1d, [distinct(labels, mask) for mask in whole])
+    if len(judged):
+        for at in range(0, len(labels), _PIECE):
+            known[at : at + _PIECE] &= np.isin(labels[at : at + _PIECE], judged)
+    return known
 
 
 def num_outputs(labels: NDArray[Any]) -> int:

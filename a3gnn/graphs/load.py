@@ -9,16 +9,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from a3gnn.errors import A3GNNError, GraphError, UnknownGraphError, UsageError
 from a3gnn.graphs import npz, pyg_sets
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import naming_graph
 from a3gnn.graphs.folder import read_folder
+from a3gnn.graphs.labels import judged_nodes
 from a3gnn.graphs.pyg_names import near_pyg_names
-from a3gnn.graphs.soundness import violations
-from a3gnn.graphs.split import MASKS, Split, ids_mask, of_judged
+from a3gnn.graphs.soundness import split_violations
+from a3gnn.graphs.split import MASKS, Split, ids_mask, mask_ids
 from a3gnn.graphs.synthetic import generate
 from a3gnn.storage.cache import cache_root
 from a3gnn.storage.graph_copies import recall, source_of
@@ -146,8 +145,8 @@ def resplit(graph: GraphArrays, split: Split | None) -> GraphArrays:
         raise UsageError(f"the links of {graph.name} are split when they are loaded; give the split there")
     own = [ids_mask(ids, graph.num_nodes) for ids in (graph.train_ids, graph.val_ids, graph.test_ids)]
     with naming_graph(graph.name):
-        masks = split.masks(of_judged(graph.labels, own))
-    ids = [np.flatnonzero(mask).astype(np.int32) for mask in masks.values()]
+        masks = split.masks(judged_nodes(graph.labels, own))
+    ids = [mask_ids(mask) for mask in masks.values()]
     found = dataclasses.replace(
         graph,
         train_ids=ids[0],
@@ -158,7 +157,7 @@ def resplit(graph: GraphArrays, split: Split | None) -> GraphArrays:
         source=None,
         known=None,
     )
-    for violation in violations(found):
+    for violation in split_violations(found):
         raise GraphError(f"{graph.name} can't be split {split}: {violation.rule}")
     return found
 

@@ -91,7 +91,7 @@ def violations(graph: GraphArrays) -> Iterator[Violation]:
         if graph.links.ranks is not None and _first(graph.links.ranks[:-1], graph.links.ranks[1:], np.greater) >= 0:
             yield Violation("pair_ranks", "pair_ranks must ascend, but they do not")
     yield from _wrong_labels(graph)
-    yield from _wrong_ids(graph)
+    yield from split_violations(graph)
 
 
 def size_violations(graph: GraphArrays) -> Iterator[Violation]:
@@ -293,7 +293,8 @@ def _wrong_labels(graph: GraphArrays) -> Iterator[Violation]:
                 )
 
 
-def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
+def split_violations(graph: GraphArrays) -> Iterator[Violation]:
+    """Yields the rules that the train, validation and test ids of an otherwise sound `graph` break."""
     sets = {"train_ids": graph.train_ids, "val_ids": graph.val_ids, "test_ids": graph.test_ids}
     taken = np.zeros(graph.num_examples, dtype=np.bool_)
     for name, ids in sets.items():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn.checks import whole_number
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.labels import is_labeled, target_of
+from a3gnn.graphs.labels import is_labeled, judged_nodes
 from a3gnn.graphs.validate import check_kind
 from a3gnn.option_names import option
 from a3gnn.seeding import generator
@@ -42,6 +42,8 @@ _LIKE_A_SPLIT = re.compile(r"(^|_)(splits?|folds?|train|val|valid|validation|tes
 _SCHEME = "split:"
 # Train, validation and test shares of a `Data` without masks. Guess: no source prescribes them.
 _SHARES = (0.6, 0.2, 0.2)
+# Nodes per piece. Guess.
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,16 @@ class Split:
     def __str__(self) -> str:
         return f"{'/'.join(f'{100 * share:g}' for share in self.shares)} at random, seed {self.seed}"
 
-    def masks(self, labels: NDArray[Any]) -> dict[str, NDArray[np.bool_]]:
+    def masks(self, labeled: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
         """Returns a mask for each name of `MASKS`, bool, shape (num_nodes,).
+
+        Args:
+            labeled: Which nodes are split, bool, shape (num_nodes,).
 
         Raises:
             GraphError: There are too few labeled nodes for one in each mask.
         """
-        order = generator(self.seed, "split").permutation(np.flatnonzero(is_labeled(labels)))
+        order = _shuffled(labeled, self.seed)
         bounds = np.round(np.cumsum(self.shares) * len(order)).astype(int)
         parts = np.split(order, bounds)[: len(MASKS)]
         if not all(len(part) for part in parts):
@@ -121,7 +126,7 @@ class Split:
                 f"{', '.join(str(len(p)) for p in parts)} of {of} split {self}. Label more nodes, or give larger "
                 f"shares, such as {option('split', '0.6,0.2,0.2')}"
             )
-        return {name: ids_mask(ids, len(labels)) for name, ids in zip(MASKS, parts, strict=True)}
+        return {name: ids_mask(ids, len(labeled)) for name, ids in zip(MASKS, parts, strict=True)}
 
     def note(self, has: Sequence[str]) -> str:
         """Returns the note for a graph that has masks `has` and is split by these shares."""
@@ -170,9 +175,9 @@ def masks_of(
             found[mask] = listed if given is None else given  # type: ignore[assignment]
     if split is not None:
         judging = [known for name in names if (known := _as_mask(name, get(name), num_nodes)) is not None]
-        return {**split.masks(of_judged(labels, judging))}, (split.note(names), *notes)
+        return {**split.masks(judged_nodes(labels, judging))}, (split.note(names), *notes)
     if not found:
-        return {**Split().masks(labels)}, (f"it had no masks; labeled nodes are split {Split()}", *notes)
+        return {**Split().masks(is_labeled(labels))}, (f"it had no masks; labeled nodes are split {Split()}", *notes)
     splits = max(mask.shape[1] if mask.ndim == 2 else 1 for mask in found.values())
     if splits > 1:
         notes.append(f"it had {splits} splits; the first is used")
@@ -187,11 +192,11 @@ def masks_of(
 
 
 def _filled(missing: list[str], found: dict[str, NDArray[Any]], labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    free = is_labeled(of_judged(labels, list(found.values())))
+    free = judged_nodes(labels, list(found.values()))
     for mask in found.values():
         if mask.dtype == np.bool_ and mask.shape == free.shape:
-            free = free & ~mask
-    order = generator(0, "split").permutation(np.flatnonzero(free))
+            free &= ~mask
+    order = _shuffled(free, 0)
     if len(order) < len(missing):
         raise GraphError(
             f"a graph must have {', '.join(MASKS)}, but this one lacks {', '.join(missing)}, and "
@@ -202,16 +207,11 @@ def _filled(missing: list[str], found: dict[str, NDArray[Any]], labels: NDArray[
     return {name: ids_mask(ids, len(labels)) for name, ids in zip(missing, parts, strict=True)}
 
 
-def of_judged(labels: NDArray[Any], masks: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Returns `labels` without the classes that none of `masks` selects, such as one for unknown.
-
-    Labels are returned unchanged if there are no masks, or if these select no node.
-    """
-    whole = [mask for mask in masks if mask.dtype == np.bool_ and mask.shape == labels.shape]
-    if target_of(labels) != "classes" or not whole:
-        return labels
-    judged = np.unique(np.concatenate([labels[mask] for mask in whole]))
-    return np.where(np.isin(labels, judged), labels.astype(np.int64), -1) if len(judged) else labels
+def _shuffled(selected: NDArray[np.bool_], seed: int) -> NDArray[np.int32]:
+    """Returns the nodes that a mask selects in random order, int32; as many draws as of int64 give the same order."""
+    order = mask_ids(selected)
+    generator(seed, "split").shuffle(order)
+    return order
 
 
 def _as_mask(name: str, values: NDArray[Any] | None, num_nodes: int) -> NDArray[Any] | None:
@@ -226,11 +226,17 @@ def _selected(values: NDArray[Any] | None, num_nodes: int) -> NDArray[np.bool_] 
     if values is None:
         return None
     first = _first(values)
-    if first.shape == (num_nodes,) and (first.dtype == np.bool_ or (first.dtype.kind in "iu" and set(first) == {0, 1})):
+    if first.shape == (num_nodes,) and (first.dtype == np.bool_ or _is_zero_and_one(first)):
         return first.astype(np.bool_)
-    if first.ndim != 1 or first.dtype.kind not in "iu" or not len(first) or len(np.unique(first)) < len(first):
+    if first.ndim != 1 or first.dtype.kind not in "iu" or not len(first) or len(first) > num_nodes:
         return None
-    return ids_mask(first, num_nodes) if first.min() >= 0 and first.max() < num_nodes else None
+    mask = ids_mask(first, num_nodes) if first.min() >= 0 and first.max() < num_nodes else None
+    return mask if mask is not None and np.count_nonzero(mask) == len(first) else None
+
+
+def _is_zero_and_one(values: NDArray[Any]) -> bool:
+    """Returns whether `values` are integers, and both 0 and 1 occur and nothing else."""
+    return values.dtype.kind in "iu" and len(values) > 1 and (values.min(), values.max()) == (0, 1)
 
 
 def unused_splits(names: Iterable[str]) -> tuple[str, ...]:
@@ -258,6 +264,16 @@ def _checked(name: str, ids: NDArray[Any] | None, mask: str, num_nodes: int) -> 
             f"{name} must be ids in [0, {num_nodes}), got {flat.min()} to {flat.max()}; number the nodes from 0"
         )
     return flat
+
+
+def mask_ids(mask: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Returns the nodes that a mask selects, ascending, int32; it takes no int64 of all of them."""
+    ids, done = np.empty(np.count_nonzero(mask), dtype=np.int32), 0
+    for at in range(0, len(mask), _PIECE):
+        found = np.flatnonzero(mask[at : at + _PIECE])
+        ids[done : done + len(found)] = found + at
+        done += len(found)
+    return ids
 
 
 def ids_mask(ids: NDArray[Any], num_nodes: int) -> NDArray[np.bool_]:

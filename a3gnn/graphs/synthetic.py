@@ -10,12 +10,11 @@ from scipy.sparse import csr_array
 
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import in_neighbors
-from a3gnn.graphs.draft import EDGE_DISK_BYTES, Draft, EdgePieces, joined, write_adjacency, write_features
+from a3gnn.graphs.draft import Draft, EdgePieces, joined
 from a3gnn.graphs.edge_list_kernels import draw_pairs, guide_of
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.synthetic_recipe import Recipe
 from a3gnn.seeding import generator
-from a3gnn.storage.atomic import need_room
 
 # Pairs per piece, 96 MiB of random numbers. The numbers of a piece are drawn array by array, so the size decides which
 # edges a recipe gives. Guess, and can't be changed: the same recipe must give the same graph.
@@ -23,8 +22,10 @@ _PAIRS_PER_PIECE = 1 << 22
 # Values per piece, tens of MiB. CSR rows draw several arrays per piece, so the size decides which features a recipe
 # gives. Guess, and can't be changed: the same recipe must give the same graph.
 _VALUES_PER_PIECE = 1 << 22
-# Labels, row starts of edges and of CSR features, and an id in one of the three sets.
-_NODE_DISK_BYTES = 8 + 8 + 8 + 4
+# Labels, row starts of CSR features, and an id in one of the three sets.
+_NODE_DISK_BYTES = 8 + 8 + 4
+# Memory: labels, and what `edge_pairs` takes.
+_NODE_BYTES = 8 + 40
 
 
 def generate(parameters: str = "") -> GraphArrays:
@@ -69,17 +70,15 @@ def write(parameters: str, draft: Draft) -> None:
     """
     recipe = Recipe.parse(parameters)
     num_edges = 2 * pairs_of(recipe)
-    need_room(draft.folder, EDGE_DISK_BYTES * num_edges + _feature_bytes(recipe) + _NODE_DISK_BYTES * recipe.nodes)
+    others = _NODE_DISK_BYTES * recipe.nodes
+    draft.plan(num_edges, recipe.nodes, _feature_bytes(recipe), others, node_bytes=_NODE_BYTES)
     draft.name, draft.num_classes = _name(parameters), recipe.classes
     labels = _labels(recipe)
     draft.save("labels", labels)
     for name, ids in zip(("train_ids", "val_ids", "test_ids"), _split(recipe), strict=True):
         draft.save(name, ids)
-    both_directions = _both_directions(recipe, labels)
-    write_adjacency(
-        both_directions, num_edges, recipe.nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.progress
-    )
-    write_features(feature_pieces(recipe, labels), recipe.nodes, draft.folder, draft.progress)
+    draft.write_edges(_both_directions(recipe, labels), num_edges, recipe.nodes)
+    draft.write_features(feature_pieces(recipe, labels), recipe.nodes)
 
 
 def pairs_of(recipe: Recipe) -> int:

@@ -18,14 +18,18 @@ from a3gnn.units import count
 _PIECE = 1 << 22
 
 
-def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
-    """Checks that `edge_index` is of integers and shape (2, E), and contains only existing nodes."""
+def check_edges(edge_index: NDArray[Any], num_nodes: int, contents: bool = True) -> None:
+    """Checks that `edge_index` is of integers and shape (2, E), and that its `contents` are existing nodes."""
     check_edge_shape(edge_index)
     if not 0 < num_nodes <= MAX_NODES:
         raise GraphError(f"a graph must have 1 to {MAX_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
-    if edge_index.size == 0:
+    if edge_index.size == 0 or not contents:
         return
-    low, high = int(edge_index.min()), int(edge_index.max())
+    check_ids(int(edge_index.min()), int(edge_index.max()), num_nodes)
+
+
+def check_ids(low: int, high: int, num_nodes: int) -> None:
+    """Checks that the ids of an edge_index, which go from `low` to `high`, are existing nodes."""
     if low < 0 or high >= num_nodes:
         remedy = "renumber the nodes from 0, or add the missing feature rows"
         if (low, high) == (1, num_nodes):
@@ -77,11 +81,12 @@ def _turned(array: NDArray[Any]) -> str:
     return "" if array.ndim == 2 else f", such as x.reshape({len(array) if array.ndim else 1}, -1)"
 
 
-def check_features(features: DenseFeatures | SparseFeatures) -> None:
-    """Checks types, shapes, finiteness and, for CSR, the index structure."""
+def check_features(features: DenseFeatures | SparseFeatures, contents: bool = True) -> None:
+    """Checks types, shapes and, for CSR, the index structure; and finiteness, of dense features with `contents`."""
     if isinstance(features, DenseFeatures):
         num_rows(features)
-        check_finite("x", features.array)
+        if contents:
+            check_finite("x", features.array)
     else:
         _check_csr(features)
         check_finite("x_data", features.data)
@@ -182,7 +187,7 @@ def _check_csr(features: SparseFeatures) -> None:
     _check_array("x_indptr", indptr, "iu", 1, "give each row's first position as int64")
     if rows < 0 or not 0 <= columns <= MAX_NODES:
         raise GraphError(f"x_shape must be two non-negative sizes below 2**31, got {features.shape}")
-    if len(indptr) != rows + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+    if len(indptr) != rows + 1 or indptr[0] != 0 or indptr[-1] != len(data) or _falls(indptr):
         raise GraphError(
             f"x_indptr must rise from 0 to {len(data)} (the stored values) in {rows + 1} steps; "
             "the arrays of one scipy.sparse.csr_array fit"
@@ -191,6 +196,12 @@ def _check_csr(features: SparseFeatures) -> None:
         raise GraphError(f"x_indices and x_data must be equally long, got {len(indices)} and {len(data)}")
     if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= columns):
         raise GraphError(f"x_indices must be in [0, {columns}), got {int(indices.min())} to {int(indices.max())}")
+
+
+def _falls(values: NDArray[Any]) -> bool:
+    """Returns whether a value is below the one before it."""
+    before, after = values[:-1], values[1:]
+    return any((after[at : at + _PIECE] < before[at : at + _PIECE]).any() for at in range(0, len(after), _PIECE))
 
 
 def _check_array(name: str, array: NDArray[Any], kinds: str, ndim: int, remedy: str) -> None:
@@ -209,14 +220,43 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
         GraphError: A value is not.
     """
     step = max(1, _PIECE // max(values.shape[-1] if values.ndim == 2 else 1, 1))
-    bad = sum(int(np.count_nonzero(~np.isfinite(values[i : i + step]))) for i in range(0, len(values), step))
-    if values.dtype not in FLOATS and values.dtype.kind == "f":
-        for start in range(0, len(values), step):
-            piece = values[start : start + step]
+    check = Finite(name)
+    for start in range(0, len(values), step):
+        check.add(values[start : start + step])
+    check.end()
+
+
+class Finite:
+    """Checks that values are finite, also as float32, piece by piece.
+
+    Args:
+        name: Of the values, for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name, self._bad = name, 0
+
+    def add(self, piece: NDArray[Any]) -> None:
+        """Counts the values of `piece` that are not finite.
+
+        Raises:
+            GraphError: A value is beyond the range of float32.
+        """
+        self._bad += int(np.count_nonzero(~np.isfinite(piece)))
+        if piece.dtype not in FLOATS and piece.dtype.kind == "f":
             with np.errstate(over="ignore"):  # an overflow is reported as a GraphError
-                check_in_float32(name, piece, piece.astype(np.float32))
-    if bad:
-        raise GraphError(f"{name} must be finite, got {bad} NaN or infinite values; replace them, for example by 0")
+                check_in_float32(self._name, piece, piece.astype(np.float32))
+
+    def end(self) -> None:
+        """Checks that all values were finite.
+
+        Raises:
+            GraphError: They were not.
+        """
+        if self._bad:
+            raise GraphError(
+                f"{self._name} must be finite, got {self._bad} NaN or infinite values; replace them, for example by 0"
+            )
 
 
 def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
@@ -231,14 +271,18 @@ def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
 
 
 def _check_label_values(labels: NDArray[Any]) -> None:
-    with np.errstate(over="ignore"):  # an overflow is reported as a GraphError
-        check_in_float32("y", labels, labels.astype(np.float32))
-    infinite = int(np.count_nonzero(np.isinf(labels)))
+    infinite = known = 0
+    for at in range(0, len(labels), _PIECE):
+        piece = labels[at : at + _PIECE]
+        with np.errstate(over="ignore"):  # an overflow is reported as a GraphError
+            check_in_float32("y", piece, piece.astype(np.float32))
+        infinite += int(np.count_nonzero(np.isinf(piece)))
+        known += len(piece) - int(np.count_nonzero(np.isnan(piece)))
     if infinite:
         raise GraphError(
             f"y must be finite in float32, or NaN if unlabeled, got {infinite} infinite values; scale them, or use NaN"
         )
-    if np.isnan(labels).all():
+    if not known:
         raise GraphError("a graph must have labeled nodes, got none (y is NaN throughout); label some to train on")
 
 

@@ -5,6 +5,7 @@ Also contains file locks, and a check of free disk space.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -18,7 +19,7 @@ from a3gnn.units import format_size
 
 
 @contextmanager
-def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+def replacing(path: Path, *, durable: bool = True, continued: bool = False) -> Iterator[Path]:
     """Yields a path beside `path` for a new file or folder; on success it replaces `path`, else it is removed.
 
     If two processes write the same folder, the first one wins and the second copy is dropped. A killed process leaves a
@@ -28,15 +29,21 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
         path: The file or folder.
         durable: Whether it must survive a power failure from then on. False saves the wait for the disk, for files that
             are made again after damage.
+        continued: Whether the hidden folder has a fixed name, so that the next process finds what a killed one has
+            written there. The caller makes sure that no other process writes `path`.
 
     Raises:
         OSError: It can't be written, such as when the disk is full.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        place = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+        place = (
+            _removed(_own(path.parent / f".{path.name}.unfinished"))
+            if continued
+            else tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+        )
     except OSError as error:
-        if f".{path.name}." in str(error.filename):
+        if f".{path.name}." in str(error.filename) and error.errno != errno.EPERM:
             error.filename = str(path)  # in place of the hidden folder, of which nobody has heard
         raise explained(error, path) from error
     with place as scratch:
@@ -53,6 +60,29 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
                 shutil.rmtree(draft)
         if durable:
             _persist_entries(path.parent)
+
+
+def _own(folder: Path) -> Path:
+    """Returns `folder`, created if necessary. What is in it is continued and removed, so it must be the user's own.
+
+    Raises:
+        OSError: It is a link or another user's, or can't be created.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "is not a folder of this user; delete it", str(folder)) from None
+    return folder
+
+
+@contextmanager
+def _removed(folder: Path) -> Iterator[str]:
+    """Yields the path of `folder`, and removes it at the end."""
+    try:
+        yield str(folder)
+    finally:
+        shutil.rmtree(folder)
 
 
 def write_text(path: Path, text: str) -> None:

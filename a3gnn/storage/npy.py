@@ -6,14 +6,16 @@ import hashlib
 import math
 import os
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from a3gnn.storage.mapping import as_known, mapped
+from a3gnn.storage.unfinished import GrowingFile, Mark
 
 #: Bytes of a piece.
 _PIECE_BYTES = 1 << 22
@@ -40,17 +42,21 @@ def pieces(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield np.ascontiguousarray(array[start : start + rows])
 
 
-def save_npy(path: Path, array: NDArray[Any], dtype: DTypeLike | None = None) -> None:
+def save_npy(path: Path, array: NDArray[Any], dtype: DTypeLike | None = None) -> Mark:
     """Writes `array` to the file at `path` in C order and as `dtype`, in pieces, so that a memory map stays on disk.
+
+    Returns:
+        The mark of the whole file.
 
     Raises:
         OSError: It can't be written.
     """
     dtype = array.dtype if dtype is None else np.dtype(dtype)
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": dtype.str, "fortran_order": False, "shape": array.shape})
+    with GrowingFile(path) as file:
+        file.append(memoryview(_header(array.shape, dtype)))
         for piece in pieces(array):
-            file.write(piece.astype(dtype, copy=False).reshape(-1).view(np.uint8).data)
+            file.append(piece.astype(dtype, copy=False).reshape(-1).view(np.uint8).data)
+    return file.mark
 
 
 class NpyWriter:
@@ -62,14 +68,15 @@ class NpyWriter:
         path: The file.
         dtype: The array's dtype.
         columns: Columns of a matrix; None for a vector.
+        mark: The `mark` of an unfinished file, which is continued from there; None begins anew.
     """
 
-    def __init__(self, path: Path, dtype: DTypeLike, columns: int | None = None) -> None:
+    def __init__(self, path: Path, dtype: DTypeLike, columns: int | None = None, mark: Mark | None = None) -> None:
         self._dtype = np.dtype(dtype)
         self._row_shape = () if columns is None else (columns,)
-        self._length = 0
-        self._file = path.open("wb")
-        self._header()
+        self._length = mark.size // max(self._dtype.itemsize * math.prod(self._row_shape), 1) if mark else 0
+        self._file = GrowingFile(path, mark or Mark(len(_header((0, *self._row_shape), self._dtype))))
+        self._finish()
 
     def __enter__(self) -> Self:
         return self
@@ -79,20 +86,39 @@ class NpyWriter:
     ) -> None:
         with self._file:
             if kind is None:
-                self._file.seek(0)
-                self._header()
+                self._finish()
+
+    @property
+    def mark(self) -> Mark:
+        """The rows so far."""
+        return self._file.mark
 
     def append(self, piece: NDArray[Any]) -> None:
         """Appends `piece`, rows of the array; other dtypes are cast."""
         rows = np.ascontiguousarray(piece, dtype=self._dtype)
-        self._file.write(rows.data.cast("B") if rows.size else b"")
+        self._file.append(rows.reshape(-1).view(np.uint8).data)
         self._length += len(rows)
 
-    def _header(self) -> None:
-        shape = (self._length, *self._row_shape)
-        np.lib.format.write_array_header_1_0(
-            self._file, {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
-        )
+    def _finish(self) -> None:
+        self._file.write_header(_header((self._length, *self._row_shape), self._dtype))
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    header = BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": dtype.str, "fortran_order": False, "shape": shape})
+    return header.getvalue()
+
+
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Returns the shape of an .npy file, whether it is in Fortran order, and its dtype; `file` is then at its data.
+
+    Raises:
+        ValueError: It is not an .npy file.
+    """
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    return shape, fortran, dtype
 
 
 def open_npy(path: Path) -> NDArray[Any]:
@@ -103,9 +129,7 @@ def open_npy(path: Path) -> NDArray[Any]:
         ValueError: It is truncated, longer than its header says, not an .npy file, or contains Python objects.
     """
     with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
+        shape, fortran, dtype = read_header(file)
         # Check before mapping: a process that reads a map beyond the end of its file is killed.
         expected, size = file.tell() + math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size
         if size != expected and not dtype.hasobject:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,12 +17,13 @@ from numpy.typing import NDArray
 
 from a3gnn.graphs.assemble import edge_notes, in_neighbors
 from a3gnn.graphs.draft import write_adjacency
-from a3gnn.graphs.edge_list_kernels import guide_of, search
+from a3gnn.graphs.edge_list_kernels import components, count_entries, guide_of, search
 from a3gnn.graphs.synthetic import edge_pairs
 from a3gnn.graphs.synthetic_recipe import Recipe
 from a3gnn.notify import ConversionProgress
 from a3gnn.seeding import generator
 from a3gnn.storage.npy import NpyWriter, open_npy
+from a3gnn.storage.unfinished import GrowingFile, Mark, Unfinished
 
 
 @settings(max_examples=80, deadline=None)
@@ -53,6 +58,96 @@ def test_any_pieces_and_any_budget_give_the_rows_in_ram(
     np.testing.assert_array_equal(np.load(folder / "indices.npy"), indices)
     assert edge_notes(*counts) == notes
     assert list(scratch.iterdir()) == []
+
+
+class KilledError(Exception):
+    """Stands for the end of a process."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    nodes=st.integers(1, 60),
+    num_edges=st.integers(1, 300),
+    budgets=st.lists(st.integers(1, 3000), min_size=2, max_size=4),
+    seed=st.integers(0, 2**32),
+    damaged=st.booleans(),
+)
+def test_a_killed_one_is_continued_from_any_moment(
+    nodes: int,
+    num_edges: int,
+    budgets: list[int],
+    seed: int,
+    damaged: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    rng, root = np.random.default_rng(seed), tmp_path_factory.mktemp("csr")
+    edges = (nodes * rng.random((2, num_edges)) ** 3).astype(np.int32)
+    folder, scratch = root / "graph", root / "scratch"
+
+    def write(memory_bytes: int, last: int) -> tuple[int, int, int]:
+        """Is killed at the step `last`, which may be reading or writing."""
+        steps = iter(range(last))
+
+        def step(*_: object) -> None:
+            if next(steps, None) is None:
+                raise KilledError
+
+        unfinished = Unfinished(root, "edges")
+        for path in (folder, scratch):
+            path.mkdir(exist_ok=True)
+        pieces = ((edges[0, at : at + 7], edges[1, at : at + 7]) for at in range(0, num_edges, 7))
+        progress = cast(ConversionProgress, step)
+        return write_adjacency(pieces, num_edges, nodes, folder, scratch, memory_bytes, progress, unfinished)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("a3gnn.graphs.draft._KEPT_BYTES", 1)
+        for budget in budgets[1:]:
+            with suppress(KilledError):
+                write(budget, int(rng.integers(0, 2 * num_edges // 7 + 2)))
+            files = [path for path in (*folder.iterdir(), *scratch.iterdir()) if path.stat().st_size]
+            if damaged and files:
+                victim = files[rng.integers(len(files))]
+                content = bytearray(victim.read_bytes())
+                content[rng.integers(len(content))] ^= 1
+                victim.write_bytes(content)
+        counts = write(budgets[0], 10**6)
+    indptr, indices, notes = in_neighbors(edges, nodes)
+    np.testing.assert_array_equal(np.load(folder / "indptr.npy"), indptr)
+    np.testing.assert_array_equal(np.load(folder / "indices.npy"), indices)
+    assert edge_notes(*counts) == notes
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.weekly
+def test_more_than_two_to_the_31_edges(tmp_path: Path) -> None:
+    """A killed process has written so many for the first range; the file has a hole in their place."""
+    before, nodes = 2**31 + 6, 4
+    unfinished, folder, bucket = Unfinished(tmp_path, "edges"), tmp_path / "graph", tmp_path / "scratch" / "edges-1"
+    for path in (folder, bucket.parent):
+        path.mkdir()
+    with NpyWriter(folder / "indptr.npy", np.int64) as indptr, NpyWriter(folder / "indices.npy", np.int32) as indices:
+        indptr.append(np.array([0, 5, before]))
+    begin, checksum, zeros = indices.mark.begin, 0, bytes(1 << 24)
+    for at in range(0, 4 * before, 1 << 24):
+        checksum = zlib.crc32(memoryview(zeros)[: 4 * before - at], checksum)
+    with (folder / "indices.npy").open("r+b") as file:
+        file.truncate(begin + 4 * before)
+    with GrowingFile(bucket) as scratch:
+        scratch.append(np.array([[3, 2], [1, 2], [0, 3]], dtype=np.int32).reshape(-1).view(np.uint8).data)
+    marks = {folder / "indptr.npy": indptr.mark, folder / "indices.npy": Mark(begin, 4 * before, checksum)}
+    done = {"ranges": 2, "given": before + 3, "loops": 0, "read": True, "ranges_written": 1, "kept": before}
+    unfinished.keep("adjacency", {**marks, bucket: scratch.mark}, done=done)
+    places = folder, bucket.parent, 100, ConversionProgress()
+    counts = write_adjacency([], before + 3, nodes, *places, Unfinished(tmp_path, "edges"))
+    assert counts.kept == before + 3
+    assert np.load(folder / "indptr.npy").tolist() == [0, 5, before, before + 2, before + 3]
+    found = open_npy(folder / "indices.npy")
+    assert (len(found), found[-4:].tolist()) == (before + 3, [0, 1, 3, 0])
+    entries = np.zeros(nodes, dtype=np.uint32)
+    count_entries(found, entries)
+    assert entries.tolist() == [before + 1, 1, 0, 1]
+    assert components(np.load(folder / "indptr.npy"), found) == (1, nodes)
+    (folder / "indices.npy").unlink()
 
 
 @settings(max_examples=40, deadline=None)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -67,14 +72,25 @@ _ORDERS = st.sampled_from(["C", "F"])
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(drawn=nasty_arrays(), memory_bytes=st.integers(1, 2000), compressed=st.booleans())
+@given(drawn=nasty_arrays(), memory_bytes=st.integers(1, 2000), compressed=st.booleans(), split=st.booleans())
 def test_an_npz_file_gives_the_same_bytes(
-    drawn: Arrays, memory_bytes: int, compressed: bool, tmp_path_factory: pytest.TempPathFactory
+    drawn: Arrays, memory_bytes: int, compressed: bool, split: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("npz")
     (np.savez_compressed if compressed else np.savez)(folder / "drawn.npz", **drawn)
-    saved = Graph.load(folder / "drawn.npz").save(folder / "saved")
-    opened = convert(folder / "drawn.npz", folder / "streamed", memory_bytes)
+    spec = f"{'split:0.4,0.3,0.3:5:' if split else ''}{folder / 'drawn.npz'}"
+    with pytest.MonkeyPatch.context() as patch:  # several pieces
+        patch.setattr("a3gnn.graphs.convert._EDGES_PER_PIECE", 11)
+        patch.setattr("a3gnn.graphs.draft._VALUES_PER_PIECE", 17)
+        for place in ("labels", "split", "assemble", "describe", "edge_values"):
+            patch.setattr(f"a3gnn.graphs.{place}._PIECE", 4)
+        try:
+            saved = Graph.load(spec).save(folder / "saved")
+        except GraphError as error:  # too few labeled nodes for the split
+            with pytest.raises(GraphError, match=re.escape(str(error))):
+                convert(spec, folder / "streamed", memory_bytes)
+            return
+        opened = convert(spec, folder / "streamed", memory_bytes)
     assert content(folder / "streamed") == content(folder / "saved")
     assert (opened.notes, opened.fingerprint) == (saved.notes, saved.fingerprint)
     assert sorted(path.name for path in folder.iterdir()) == ["drawn.npz", "saved", "streamed"]
@@ -82,7 +98,14 @@ def test_an_npz_file_gives_the_same_bytes(
 
 @pytest.mark.parametrize("memory_bytes", [1, 3000, 1 << 30])
 @pytest.mark.parametrize(
-    "spec", ["synthetic:", SPEC, SPEC + ",density=0.5,seed=3", "synthetic:nodes=10,degree=9,homophily=1,classes=2"]
+    "spec",
+    [
+        "synthetic:",
+        f"split:0.2,0.3,0.4:7:{SPEC}",
+        SPEC,
+        SPEC + ",density=0.5,seed=3",
+        "synthetic:nodes=10,degree=9,homophily=1,classes=2",
+    ],
 )
 def test_a_synthetic_graph_gives_the_same_bytes(spec: str, memory_bytes: int, tmp_path: Path) -> None:
     Graph.load(spec).save(tmp_path / "saved")
@@ -114,6 +137,8 @@ _BROKEN: dict[str, dict[str, object]] = {
     "nan": {"x": np.full((6, 3), np.nan, dtype=np.float32)},
     "edges past the nodes": {"edge_index": np.array([[0], [6]])},
     "negative edges": {"edge_index": np.array([[-1], [0]])},
+    "edges beyond int32": {"edge_index": np.array([[0, 2**31 + 3], [2**31 + 2, 5]])},
+    "edges beyond int64": {"edge_index": np.array([[7], [2**63 + 1]], dtype=np.uint64)},
     "no edges": {"edge_index": np.empty((2, 0), dtype=np.int64)},
     "edges of three rows": {"edge_index": np.zeros((3, 2), dtype=np.int64)},
     "float edges": {"edge_index": np.zeros((2, 2))},
@@ -138,12 +163,18 @@ def test_a_broken_law_is_said_as_in_loading(
     change: dict[str, object], arrays: Arrays, npz: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = npz(arrays, "broken", **change)
-    with pytest.raises(GraphError) as loading:
-        Graph.load(path)
-    with pytest.raises(GraphError) as converting:
-        convert(path, tmp_path / "graph")
-    assert str(converting.value) == str(loading.value)
-    assert list(tmp_path.iterdir()) == [path]
+    for packed in (False, True):
+        if packed:
+            with np.load(path, allow_pickle=True) as archive:
+                np.savez_compressed(path, **archive)
+        before = path.read_bytes()
+        with pytest.raises(GraphError) as loading:
+            Graph.load(path)
+        with pytest.raises(GraphError) as converting:
+            convert(path, tmp_path / "graph")
+        assert str(converting.value) == str(loading.value)
+        assert list(tmp_path.iterdir()) == [path]
+        assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("kept", [0, 30, 600, -40])
@@ -217,6 +248,99 @@ def test_a_write_that_fails_half_way_leaves_nothing(
     assert "the graph can't be written to room/graph" in done.stdout
     assert "nothing was left there" in done.stdout
     assert list((tmp_path / "room").iterdir()) == []
+
+
+def test_a_member_that_ends_early_is_said(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:
+    path = npz(arrays, "short")
+    with zipfile.ZipFile(path) as archive:
+        content = {info.filename: archive.read(info) for info in archive.infolist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, member in content.items():
+            archive.writestr(name, member[:-8] if name == "edge_index.npy" else member)
+    with pytest.raises(GraphError, match=r"short\.npz is not a readable.*edge_index\.npy must have .* bytes"):
+        convert(path, tmp_path / "graph")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_source_that_changes_meanwhile_is_refused(
+    arrays: Arrays, npz: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = npz(arrays)
+    write = Draft.write_features
+
+    def changing(*arguments: Any) -> int:
+        npz({**arrays, "y": np.array([1, 1, 0, 1, 0, -1])})
+        return write(*arguments)
+
+    monkeypatch.setattr(Draft, "write_features", changing)
+    with pytest.raises(GraphError, match=r"ring\.npz changed while it was converted; convert it again"):
+        convert(path, tmp_path / "graph")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_in_place_of_the_hidden_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "thesis.tex").write_text("years of work")
+    (tmp_path / ".graph.unfinished").symlink_to("elsewhere")
+    with pytest.raises(GraphError, match=r"is not a folder of this user; delete it.*\.graph\.unfinished"):
+        convert(SPEC, tmp_path / "graph")
+    assert (tmp_path / "elsewhere" / "thesis.tex").exists()
+
+
+def test_the_folder_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("a3gnn.graphs.folder.violations", lambda graph: pytest.fail("it was verified again"))
+    assert (convert(SPEC, tmp_path / "graph").folder / STAMP).is_file()  # type: ignore[union-attr,operator]
+    Graph.load(tmp_path / "graph")
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_edges_leave_the_disk_before_features_come(compressed: bool, tmp_path: Path) -> None:
+    """Scratch files hold twice the bytes of the edges, but features take their place."""
+    nodes, features, rng = 2000, 300, np.random.default_rng(0)
+    arrays = {"edge_index": rng.integers(0, nodes, size=(2, 90_000)), "y": np.arange(nodes) % 5}
+    arrays["x"] = rng.standard_normal((nodes, features), dtype=np.float32)
+    path, most, said = tmp_path / "graph.npz", 0, []
+    (np.savez_compressed if compressed else np.savez)(path, **arrays)
+
+    def watch(*_: object) -> None:
+        nonlocal most
+        most = max(most, sum(file.stat().st_size for file in tmp_path.rglob("*") if file != path and file.is_file()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("a3gnn.graphs.draft._VALUES_PER_PIECE", 1 << 14)
+        patch.setattr("a3gnn.graphs.convert._EDGES_PER_PIECE", 1 << 12)
+        patch.setattr(ConversionProgress, "__call__", watch)
+        convert(path, tmp_path / "graph", 1 << 16, said.append)
+    result = sum(file.stat().st_size for file in (tmp_path / "graph").iterdir())
+    assert most <= 1.1 * result
+    assert len(said) == 1
+    unpacked = "15.6 KiB" if compressed else "0 B"  # labels
+    assert f"of disk, and {unpacked} more while it is written" in said[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["synthetic:nodes=300,degree=9,classes=3,features=6", "stored", "compressed", "csr"])
+def test_killed_conversions_are_continued(source: str, tmp_path: Path) -> None:
+    if ":" not in source:
+        rng, nodes = np.random.default_rng(3), 500
+        arrays = {"edge_index": rng.integers(0, nodes, size=(2, 9000)), "y": np.arange(nodes) % 3}
+        arrays["edge_weight"] = rng.random(9000)
+        if source == "csr":
+            matrix = scipy.sparse.random_array((nodes, 40), density=0.3, format="csr", rng=rng)
+            arrays |= {f"x_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+            arrays["x_shape"] = np.array(matrix.shape)
+        else:
+            arrays["x"] = rng.standard_normal((nodes, 30))
+        (np.savez_compressed if source == "compressed" else np.savez)(tmp_path / "graph.npz", **arrays)
+        source = str(tmp_path / "graph.npz")
+    script = Path(__file__).with_name("killed_conversions.py")
+    arguments = [sys.executable, str(script), source, str(tmp_path / "room" / "graph"), "--kills", "12"]
+    (tmp_path / "room").mkdir()
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kills"] == 12
+    assert found["continued"] > 2
 
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:

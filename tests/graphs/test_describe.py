@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.characteristics import CACHE_FRACTIONS
-from a3gnn.graphs.describe import cached_edge_mass, gini, hottest_first, neighbor_entries
+from a3gnn.graphs.describe import cached_edge_mass, gini, hottest_first, neighbor_entries, percentile, tally
 from a3gnn.graphs.graph import Graph
 
 Arrays = dict[str, np.ndarray]
@@ -50,16 +51,35 @@ def test_against_plain_python(arrays: Arrays, npz: Callable[..., Path], data: st
 
 
 def test_gini_of_known_shares() -> None:
-    assert gini(np.array([3, 3, 3])) == pytest.approx(0)
-    assert gini(np.array([0, 0, 0, 8])) == pytest.approx(0.75)
-    assert gini(np.array([0, 0])) == 0
+    assert gini([(3, 3)]) == 0
+    assert gini([(0, 3), (8, 1)]) == 0.75
+    assert gini([(0, 2)]) == 0
+
+
+@settings(max_examples=60)
+@given(
+    numbers=st.lists(st.integers(0, 9) | st.integers(0, 2**40), min_size=1, max_size=80),
+    cuts=st.lists(st.integers(0, 80), max_size=3),
+    percent=st.sampled_from([0, 5, 50, 95, 99.5, 100]),
+)
+def test_a_tally_gives_the_figures_of_the_sorted_numbers(numbers: list[int], cuts: list[int], percent: float) -> None:
+    values = np.array(numbers, dtype=np.int64)
+    found = tally(np.split(values, sorted(cuts)))
+    assert found == sorted(Counter(numbers).items())
+    assert percentile(found, percent) == np.percentile(values, percent)
+    ordered, n = np.sort(values).astype(np.float64), len(values)
+    expected = (np.arange(1 - n, n, 2.0) @ ordered) / (n * ordered.sum()) if ordered.any() else 0.0
+    assert gini(found) == pytest.approx(expected, abs=1e-12)
+    reach = np.cumsum(np.sort(values)[::-1]) / max(values.sum(), 1)
+    mass = np.interp(np.array(CACHE_FRACTIONS) * n, np.arange(n + 1), [0, *reach])
+    np.testing.assert_allclose(cached_edge_mass(found), mass, atol=1e-12)
 
 
 def test_cached_edge_mass_takes_the_hottest_first() -> None:
     entries = np.zeros(100, dtype=np.int64)
     entries[[7, 50]] = 30, 10
     entries[60:100] = 1
-    mass = dict(zip(CACHE_FRACTIONS, cached_edge_mass(entries), strict=True))
+    mass = dict(zip(CACHE_FRACTIONS, cached_edge_mass(tally([entries])), strict=True))
     assert mass[0.01] == pytest.approx(30 / 80)
     assert mass[0.05] == pytest.approx((30 + 10 + 3) / 80)
     assert mass[0.8] == pytest.approx(1)

@@ -141,13 +141,14 @@ def test_a_graph_that_fills_the_disk_leaves_nothing(
         **{f"{name}_mask": np.isin(np.arange(small_graph.num_nodes), ids) for name, ids in sets.items()},
     )
     (disk / "filler").write_bytes(bytes(ROOM - left))
-    fits = left >= 400 << 10 and writer != "convert npz"
+    fits, source = left >= 400 << 10 and writer != "convert npz", (tmp_path / "graph.npz").read_bytes()
     if fits:
         _WRITERS[writer](disk / "graph", small_graph, tmp_path / "graph.npz")
         return
     with pytest.raises(GraphError, match=r"can't be written to .*; nothing was left there"):
         _WRITERS[writer](disk / "graph", small_graph, tmp_path / "graph.npz")
     assert files(disk) == ["filler"]
+    assert (tmp_path / "graph.npz").read_bytes() == source
 
 
 def test_a_full_disk_under_the_cache_does_not_keep_a_graph_from_opening(full: Graph, disk: Path) -> None:
