@@ -76,7 +76,7 @@ _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 #: Fields that were added after the first stored rows.
 _LATER = (
     *("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs", "edge_dim"),
-    *("decoder", "negatives", "own_links"),
+    *("decoder", "negatives", "own_links", "pair_history"),
 )
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
@@ -237,6 +237,8 @@ class Task:
         negatives: What true links compete with in training, and the loss (`NegativeDraws`).
         own_links: Whether message passing of a mini-batch shows the links that it trains, or hides them and their
             reverses; hidden if values of edges are predicted.
+        pair_history: If links have times, how many last links of each end the decoder looks through for earlier links
+            of the pair (`a3gnn.sampling.link_history`); 0 for none.
     """
 
     model: ModelName | str = "sage"
@@ -261,6 +263,7 @@ class Task:
     decoder: DecoderName = "dot"
     negatives: str = "binary:1"
     own_links: OwnLinks = "shown"
+    pair_history: int = 100
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -298,6 +301,7 @@ class Task:
         OneOf(DECODERS).check("decoder", self.decoder)
         NegativeDraws.of(self.negatives)
         OneOf(OWN_LINKS).check("own_links", self.own_links)
+        Whole(0, "0 looks through none").check("pair_history", self.pair_history)
         Whole(0, "any non-negative integer is valid").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -413,6 +417,7 @@ class Task:
             decoder=self.decoder,
             negatives=self.negatives,
             own_links=self.own_links,
+            pair_history=self.pair_history,
         )
 
     @property

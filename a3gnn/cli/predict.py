@@ -90,14 +90,13 @@ def predict(
     or the `probability` of each class. Rows are computed and written some at a time.
     """
     from a3gnn.apply.predict import save_predictions
-    from a3gnn.apply.predict_links import save_edges, save_links
+    from a3gnn.apply.predict_links import heuristic_of, save_edges, save_links
     from a3gnn.storage.atomic import replacing
     from a3gnn.storage.claim import claimed_whole
     from a3gnn.training.saved_model import SavedModel
 
     _check(out)
-    if (model is None) == (heuristic is None):
-        raise UsageError(f"give MODEL or --heuristic, got {'both' if heuristic else 'neither'}")
+    heuristic_of(model, heuristic)
     with claimed_whole(out, progress(quiet)):
         _check(out)  # another process may have created the file meanwhile
         saved = None if model is None else SavedModel.read(model)
