@@ -76,7 +76,7 @@ _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 #: Fields that were added after the first stored rows.
 _LATER = (
     *("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs", "edge_dim"),
-    *("decoder", "negatives", "own_links", "arguments"),
+    *("decoder", "negatives", "own_links", "arguments", "pair_history"),
 )
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
@@ -250,6 +250,8 @@ class Task:
         own_links: Whether message passing of a mini-batch shows the links that it trains, or hides them and their
             reverses; hidden if values of edges are predicted.
         arguments: Further arguments of your own model's factory, by name; a mapping is accepted.
+        pair_history: If links have times, how many last links of each end the decoder looks through for earlier links
+            of the pair (`a3gnn.sampling.link_history`); 0 for none.
     """
 
     model: ModelName | str = "sage"
@@ -275,6 +277,7 @@ class Task:
     negatives: str = "binary:1"
     own_links: OwnLinks = "shown"
     arguments: Values = ()
+    pair_history: int = 100
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", as_values(self.arguments))
@@ -313,6 +316,7 @@ class Task:
         OneOf(DECODERS).check("decoder", self.decoder)
         NegativeDraws.of(self.negatives)
         OneOf(OWN_LINKS).check("own_links", self.own_links)
+        Whole(0, "0 looks through none").check("pair_history", self.pair_history)
         Whole(0, "any non-negative integer is valid").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -436,6 +440,7 @@ class Task:
             negatives=self.negatives,
             own_links=self.own_links,
             arguments=self.arguments if model == self.model else (),
+            pair_history=self.pair_history,
         )
 
     def with_values(self, values: Mapping[str, Any]) -> Self:

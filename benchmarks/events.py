@@ -83,9 +83,13 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--metric", default="mrr")
     parser.add_argument("--decoder", default="mlp")
+    parser.add_argument("--pair-history", type=int, default=Task().pair_history)
+    parser.add_argument("--negatives", default="binary:1")
+    parser.add_argument("--learning-rate", type=float, default=0.003)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    fields = {"metric": options.metric, "decoder": options.decoder, "seed": options.seed}
+    names = ("metric", "decoder", "seed", "pair_history", "negatives", "learning_rate")
+    fields = {name: getattr(options, name) for name in names}
     task = Task(model="rsage", hidden_channels=64, fanouts=(10,), **fields)
     print("| graph | metric | validation | test | without a model | s per epoch | s of the test | s without a model |")
     print("|---|---|--:|--:|---|--:|--:|--:|", flush=True)

@@ -148,6 +148,12 @@ def save_predictions(
     return (count,) if of_values else (count, columns)
 
 
+def check_one(model: object, heuristic: str | None) -> None:
+    """Raises a `UsageError` unless exactly one of a model and a prediction without a network is given."""
+    if (model is None) == (heuristic is None):
+        raise UsageError(f"predictions need a model or {option('heuristic')}, got {'both' if heuristic else 'neither'}")
+
+
 def _opened(
     model: str | Path | SavedModel | None,
     dataset: GraphLike,
@@ -158,8 +164,7 @@ def _opened(
     notify: Callable[[str], None],
 ) -> _Asked | _WithoutNetwork:
     """Returns what to predict; arguments and errors as for `predict`."""
-    if (model is None) == (heuristic is None):
-        raise UsageError(f"predictions need a model or {option('heuristic')}, got {'both' if heuristic else 'neither'}")
+    check_one(model, heuristic)
     if model is None:
         assert heuristic is not None, "checked"
         if scratch != np.float32:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.apply.predict import check_types, own_model, probabilities
+from a3gnn.apply.predict import check_one, check_types, own_model, probabilities
 from a3gnn.checks import checked_limit, whole_number
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.evaluation.event_evaluator import EventEvaluator
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=LinkEvaluator)
 #: A score of links, and what checks the memory limit.
 _Scoring = tuple[Score, Callable[[], None]]
-_NEEDS_LINKS = "{} needs links, so {} must be SOURCE,RELATION,TARGET"
 
 
 class EdgeValues(NamedTuple):
@@ -90,7 +89,7 @@ def predict_links(
 ) -> Iterator[BestLinks]:
     """Returns the best new links of each source, some sources at a time, in order.
 
-    All links of the graph, those of validation and test included, are left out. If they have times, they may repeat, so
+    All links of the graph are left out, validation and test links included. If they have times, they may repeat, so
     none is left out. Then predictions are for one time, and see only earlier edges.
 
     Args:
@@ -114,18 +113,14 @@ def predict_links(
         A3GNNError: A row of a node is not finite.
     """
     notify, top = listener(notify), whole_number("top", top, 1, "links of each source")
-    name = _heuristic(model, heuristic)
+    name = heuristic_of(model, heuristic)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     if model is not None:
         opened = _Opened.of(model, dataset, limit, device, notify, valued=False)
         graph, scores = opened.graph, opened.scores(at)
     else:
-        if isinstance(dataset, str) and not Target.in_spec(Split.in_spec(dataset)[1])[0].is_relation:
-            raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
         compile_ahead(KernelSet(), notify)
-        graph = as_graph(dataset)
-        if graph.links is None or graph.links.valued:
-            raise UsageError(_NEEDS_LINKS.format(option("heuristic"), option("target")))
+        graph = _with_links(dataset)
         scores = _without_model(name, graph, at, limit)
     links = graph.links
     assert links is not None, "checked"
@@ -202,14 +197,13 @@ def save_edges(path: Path, model: SavedModel, dataset: GraphLike, edges: Any, **
     return rows, *kind[2].shape
 
 
-def _heuristic(model: str | Path | SavedModel | None, heuristic: str | None) -> str:
+def heuristic_of(model: str | Path | SavedModel | None, heuristic: str | None) -> str:
     """Returns the name of the score in place of a model, or "" with a model.
 
     Raises:
         UsageError: Both or neither are given, or there is no such score.
     """
-    if (model is None) == (heuristic is None):
-        raise UsageError(f"predictions need a model or {option('heuristic')}, got {'both' if heuristic else 'neither'}")
+    check_one(model, heuristic)
     known = [name.replace(" ", "-") for name in HEURISTICS]
     if heuristic is not None and heuristic not in known:
         raise unknown_name(option("heuristic"), heuristic, known)
@@ -337,6 +331,19 @@ class _Opened:
         else:
             with self.evaluator(EventEvaluator) as evaluator:
                 yield evaluator.scores(at)(True), evaluator.on_chunk
+
+
+def _with_links(dataset: GraphLike) -> Graph:
+    """Returns the graph, whose links are predicted.
+
+    Raises:
+        UsageError: They are not.
+    """
+    named = not isinstance(dataset, str) or Target.in_spec(Split.in_spec(dataset)[1])[0].is_relation
+    graph = as_graph(dataset) if named else None
+    if graph is None or graph.links is None or graph.links.valued:
+        raise UsageError(f"{option('heuristic')} needs links, so {option('target')} must be SOURCE,RELATION,TARGET")
+    return graph
 
 
 @contextmanager

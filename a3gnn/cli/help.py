@@ -12,7 +12,7 @@ from a3gnn.errors import UsageError
 #: Options that say what is trained.
 _MODEL = (
     *("model", "layers", "fanouts", "hidden", "heads", "dropout", "norm", "residual"),
-    *("lr", "weight_decay", "lr_schedule", "lr_epochs", "loss", "decoder", "negatives", "own_links"),
+    *("lr", "weight_decay", "lr_schedule", "lr_epochs", "loss", "decoder", "negatives", "own_links", "pair_history"),
 )
 _TRIALS = ("executor", "ray_address", "machines")
 _OTHER = ("Other options", ("as_json", "help"))

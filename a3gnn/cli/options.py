@@ -233,6 +233,7 @@ _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
         "Loss of links: binary:N with N negatives per link, softmax:N with N shared candidates, or softmax.",
     ),
     "own_links": (click.Choice(task.OWN_LINKS), "Links of a mini-batch in its own message passing."),
+    "pair_history": (click.IntRange(0), "Last links of each end that show how often a pair was linked; with times."),
     "class_weights": (
         click.Choice(task.CLASS_WEIGHTS),
         "Class weights in the loss; balanced gives rare classes more weight.",

@@ -102,7 +102,7 @@ def predict(
     predicted for one time, and may repeat. With a model of values of edges, a row has `source`, `target`, and `value`,
     or the `probability` of each class. Rows are computed and written some at a time.
     """
-    from a3gnn.apply.predict import save_predictions
+    from a3gnn.apply.predict import check_one, save_predictions
     from a3gnn.apply.predict_links import save_edges, save_links
     from a3gnn.graphs.as_graph import as_graph
     from a3gnn.storage.atomic import replacing
@@ -110,8 +110,7 @@ def predict(
     from a3gnn.training.saved_model import SavedModel
 
     _check(out)
-    if (model is None) == (heuristic is None):
-        raise UsageError(f"give MODEL or --heuristic, got {'both' if heuristic else 'neither'}")
+    check_one(model, heuristic)
     with claimed_whole(out, progress(quiet)):
         _check(out)  # another process may have created the file meanwhile
         saved = None if model is None else SavedModel.read(model)

@@ -192,8 +192,11 @@ def train(
     path = path or tuned
     if auto:
         _check_auto(context)
-    elif path is None and options["model"] is None:
-        raise UsageError("train needs DIR, the folder of a tune, or --model to train with the baseline")
+    elif path is None and options["model"] is None and not _names_target(dataset):
+        raise UsageError(
+            "train needs DIR, the folder of a tune, or --model to train with the baseline; with --target, rsage is the "
+            "default model"
+        )
     if context.meta[TARGET] and dataset is None:
         raise UsageError(f"--target {context.meta[TARGET]} needs --dataset, the graph with this type; give both")
     start_ranks(ranks)
@@ -243,6 +246,14 @@ def _take_changes(options: dict[str, Any], task: Task, seed: int | None) -> dict
         falling = task.lr_epochs or options["epochs"] or _FALLING_EPOCHS
         changed.setdefault("lr_epochs", None if schedule == "constant" else falling)
     return changed
+
+
+def _names_target(dataset: str | None) -> bool:
+    """Whether `dataset` names the nodes, links or values that are predicted, for which a model is chosen."""
+    from a3gnn.graphs.split import Split
+    from a3gnn.graphs.target import Target
+
+    return dataset is not None and bool(Target.in_spec(Split.in_spec(dataset)[1])[0].kind)
 
 
 def _check_auto(context: click.Context) -> None:

@@ -17,6 +17,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.edge_values import num_columns
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labeled
+from a3gnn.graphs.links import value_in
 from a3gnn.graphs.schema import Schema
 from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
 from a3gnn.models.loss import check_loss
@@ -89,7 +90,8 @@ def notify_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) 
     name = "forward" if names_factory(task.model) else task.model
     if task.edge_values:
         notify(f"{name} takes {' and '.join(task.edge_values)} of the graph's edges")
-    if left := [one for one in graph.edge_values if one not in task.edge_values]:
+    target = "" if graph.types is None else value_in(graph.types.target)[1]
+    if left := [one for one in graph.edge_values if one not in (*task.edge_values, target)]:
         notify(f"{' and '.join(left)} of the graph's edges {'is' if len(left) == 1 else 'are'} not read by {name}")
 
 

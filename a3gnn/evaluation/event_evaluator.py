@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +18,14 @@ from a3gnn.evaluation.evaluate import MOST_VALIDATED
 from a3gnn.evaluation.event_quality import EVENTS, event_quality
 from a3gnn.evaluation.link_evaluator import LinkEvaluator, block_bytes
 from a3gnn.evaluation.link_quality import LinkScores
+from a3gnn.evaluation.ranking import Score
 from a3gnn.graphs.graph import Graph
-from a3gnn.models.links import LinkModel
+from a3gnn.models.links import LinkModel, PastLinks
 from a3gnn.models.own.ages import edge_ages, with_ages
 from a3gnn.models.own.inputs import of_view
 from a3gnn.models.own.user_model import UserModel, called, seeded
 from a3gnn.option_names import flags_are_used, option
+from a3gnn.sampling.link_history import LinkHistory
 from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.typed import by_type
 from a3gnn.seeding import derive
@@ -32,6 +35,37 @@ from a3gnn.task import Task
 _LAST = 10
 #: Most nodes of a pass. Guess.
 _MOST_NODES = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class EventScores(LinkScores):
+    """A trained model's scores of all pairs at a time.
+
+    Attributes:
+        history: What links tell of pairs.
+        past: What the model adds for it, in evaluation mode.
+        known: How many of the first links are earlier.
+    """
+
+    history: LinkHistory
+    past: PastLinks
+    known: int
+
+    def __call__(self, are_heads: bool) -> Score:
+        """Returns the score of queries that are heads, or tails."""
+        plain, own = super().__call__(are_heads), self.heads if are_heads else self.tails
+
+        def score(queries: Tensor, candidates: Tensor) -> Tensor:
+            found, nodes = plain(queries, candidates), torch.remainder(queries, len(own)).numpy()
+            places, others = self.history.met(nodes, self.known, int(not are_heads))
+            wanted = (others >= int(candidates[0])) & (others <= int(candidates[-1]))
+            places, others = places[wanted], others[wanted]
+            pair = (nodes[places], others)[:: 1 if are_heads else -1]
+            values = self.history.of_pairs(*pair, np.full(len(others), self.known))
+            at = torch.from_numpy(places).to(found.device), torch.from_numpy(others).to(found.device) - candidates[0]
+            return found.index_put_(at, self.past.scores(torch.from_numpy(values).to(found.device)), accumulate=True)
+
+        return score
 
 
 class EventEvaluator(LinkEvaluator):
@@ -47,6 +81,7 @@ class EventEvaluator(LinkEvaluator):
         assert graph.types.times is not None, "links have times"
         self._types, self._times = graph.types, graph.types.times
         seed = derive(task.seed, "evaluation")
+        self._history = LinkHistory.read_by(task, self._links)
         self._sampler = Sampler(graph.placed_edges, task.fanouts, seed=seed, disjoint=True, last=True)
 
     @cached_property
@@ -104,10 +139,23 @@ class EventEvaluator(LinkEvaluator):
                 wanted = len({*self._links.ends}) > 1 and not place and sources is not None
                 ids = sources if wanted and sources is not None else np.arange(counts[kind], dtype=np.int32)
                 encoded[kind] = self._encoded_at(kind, ids, until, seen)
-            rows = [self._rows(module, encoded[kind], are_tails) for are_tails, kind in enumerate(self._links.ends)]
+            assert self._links.ranks is not None
+            known = int(np.searchsorted(self._links.ranks, until, side="right"))
+            ends = enumerate(self._links.ends)
+            rows = [self._rows(module, encoded[kind], end, self._past(end, known)) for end, kind in ends]
         finally:
             module.train(was_training)
-        return LinkScores(module.decoder, *rows)
+        if self._history is None or module.past is None:
+            return LinkScores(module.decoder, *rows)
+        return EventScores(module.decoder, *rows, self._history, module.past, known)
+
+    def _past(self, are_tails: int, known: int) -> Tensor | None:
+        """Returns the values of all nodes of an end by the first `known` links, if the model reads them."""
+        if self._history is None:
+            return None
+        nodes = np.arange(self._links.num_nodes[are_tails])
+        values = self._history.of_nodes(nodes, np.full(len(nodes), known), are_tails)
+        return torch.from_numpy(values).to(self._device)
 
     def _encoded_at(self, kind: str, ids: NDArray[np.int32], until: int, seen: Any) -> Tensor:
         """Returns the encoder's rows of the nodes `ids` of a type, in a row per node of the type; others are 0."""

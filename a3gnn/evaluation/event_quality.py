@@ -36,7 +36,7 @@ def event_quality(
 
     A query is one end of a pair at a time. Ranking metrics use all its candidates, in both directions if both ends have
     the same type; its other true pairs at this time are no competitors, earlier ones are. ROC AUC and average precision
-    compare each pair with one random target for its source that is none of the pairs.
+    compare each pair with one random target for its source that is no true one at its time.
 
     Args:
         metric: A name in `RANK_METRICS`, roc_auc or average_precision.
@@ -70,14 +70,8 @@ def _ranks(score: Score, links: Links, ids: NDArray[np.int32], are_heads: bool, 
 
     Links of the same times in other batches are no competitors either.
     """
-    assert links.ranks is not None
-    low = int(np.searchsorted(links.ranks, links.ranks[ids[0]], side="left"))
-    high = int(np.searchsorted(links.ranks, links.ranks[ids[-1]], side="right"))
-    every = np.concatenate([ids, np.setdiff1d(np.arange(low, high, dtype=ids.dtype), ids)])
-    queries, candidates = links.queries(every, are_heads)
-    (_, nodes), place = np.unique(np.stack([links.ranks[every], queries]), axis=1, return_inverse=True)
-    of_query, pairs = torch.from_numpy(nodes), np.stack([place, candidates])
-    own, others = pairs[:, : len(ids)], pairs[:, len(ids) :]
+    distinct, pairs = links.at_once(ids, are_heads)
+    of_query, own, others = torch.from_numpy(distinct), pairs[:, : len(ids)], pairs[:, len(ids) :]
 
     def of_places(places: torch.Tensor, some: torch.Tensor) -> torch.Tensor:
         return score(of_query[places], some)
@@ -89,7 +83,7 @@ def _ranks(score: Score, links: Links, ids: NDArray[np.int32], are_heads: bool, 
 def event_heuristics(
     metric: str, links: Links, ids: NDArray[np.int32], times: NDArray[Any], *, seed: int, block: str | int
 ) -> dict[str, float]:
-    """Returns the qualities of scores without a model, by their names; the arguments are those of `event_quality`.
+    """Returns the qualities of scores without a model, by their names.
 
     Repetition is EdgeBank (Poursafaei et al., 2022, section 4), with counts, and popularity among equals. A window
     has the links of as much time before a batch as the pairs `ids` span.

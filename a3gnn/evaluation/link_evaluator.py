@@ -37,10 +37,8 @@ LINK_METRICS: tuple[str, ...] = (*RANK_METRICS, *RANKING)
 class LinkEvaluator(PlannedEvaluator):
     """Evaluates a task's model, a `LinkModel`, on the links of one graph.
 
-    Validation uses all validation links, or those of some queries: 10,000 or so, chosen by the task's seed. Links of
-    train are no competitors, nor those of validation when test links are ranked.
-
-    Arguments are those of `PlannedEvaluator`.
+    Validation uses all validation links, or all links of some queries: 10,000 or so, chosen by the task's seed. Train
+    links are no competitors, nor validation links when test links are ranked. See `PlannedEvaluator` for the arguments.
     """
 
     @cached_property
@@ -108,13 +106,14 @@ class LinkEvaluator(PlannedEvaluator):
         return found
 
     @torch.no_grad()
-    def _rows(self, module: LinkModel, encoded: Tensor, are_tails: int) -> Tensor:
-        """Returns the decoder's rows of all nodes of an end.
+    def _rows(self, module: LinkModel, encoded: Tensor, are_tails: int, past: Tensor | None = None) -> Tensor:
+        """Returns the decoder's rows of all nodes of an end; `past` is an argument of `LinkModel.rows`.
 
         Raises:
             A3GNNError: One is not finite.
         """
-        rows = module.rows(encoded, torch.arange(len(encoded), device=encoded.device), are_tails=bool(are_tails))
+        ids = torch.arange(len(encoded), device=encoded.device)
+        rows = module.rows(encoded, ids, are_tails=bool(are_tails), past=past)
         if not bool(rows.isfinite().all()):
             raise A3GNNError(f"the model's rows of nodes must be finite, got NaN or infinite ones; {LESS_STEEP}")
         return rows
@@ -136,7 +135,7 @@ def judged_links(part: Part, graph: Graph, task: Task) -> tuple[NDArray[np.int32
 class EdgeEvaluator(LinkEvaluator):
     """Evaluates a task's model, a `LinkModel` that predicts values of edges, on the edges of one graph.
 
-    Validation uses all validation edges with a value, or 10,000 of them. Arguments are those of `PlannedEvaluator`.
+    Validation uses all validation edges with a value, or 10,000 of them. See `PlannedEvaluator` for the arguments.
     """
 
     @cached_property

@@ -17,9 +17,8 @@ from a3gnn.evaluation.tally import RANKING
 from a3gnn.graphs.links import Links
 from a3gnn.metric import HEURISTICS, RANK_METRICS
 from a3gnn.models.decoders import Decoder
-from a3gnn.sampling.negatives import Candidates, Negatives
+from a3gnn.sampling.negatives import Negatives
 from a3gnn.seeding import derive
-from a3gnn.storage.compiled import readonly
 
 #: Returns the score of a direction, whose queries are heads if its argument is True.
 Scores = Callable[[bool], Score]
@@ -27,7 +26,6 @@ Scores = Callable[[bool], Score]
 _MOST_SUMS = 2e9
 #: Scores of a block of whole queries; a query may have more. Guess: 64 MiB of float32.
 _SCORES = 1 << 24
-_NONE = readonly(np.empty(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +105,7 @@ def ranks_of(
 def heuristic_qualities(
     metric: str, links: Links, ids: NDArray[np.int32], known: NDArray[np.int32], *, seed: int, block: str | int
 ) -> dict[str, float]:
-    """Returns the qualities of scores without a model, by their names; the arguments are those of `link_quality`.
+    """Returns the qualities of scores without a model, by their names; see `link_quality` for the arguments.
 
     The scores use the `known` pairs. Item neighbors are left out if they would take long.
     """
@@ -151,13 +149,13 @@ def random_targets(
     Raises:
         GraphError: A source has all targets.
     """
-    queries = links.queries(ids, True)[0]
-    sizes = links.num_queries(True), links.num_candidates(True)
-    every = links.queries(np.concatenate([ids, known]), True)
-    ends = [Candidates(size, _NONE, readonly(np.empty(0, dtype=np.int32)), _NONE) for size in sizes]
-    avoided = readonly(np.unique(every[0] + every[1] * sizes[0]))
-    draws = Negatives(derive(seed, "random targets"), (ends[0], ends[1]), avoided)
-    others = draws.targets(queries.astype(np.int32), None, 0, 0)
+    if links.ranks is None:
+        pairs, size = links.queries(np.concatenate([ids, known]), True), links.num_queries(True)
+    else:
+        distinct, pairs = links.at_once(ids, True)
+        size = len(distinct)
+    draws = Negatives.avoiding(derive(seed, "random targets"), pairs, size, links.num_candidates(True))
+    others = draws.targets(pairs[0, : len(ids)].astype(np.int32), None, 0, 0)
     if others.min() < 0:
         raise GraphError(f"{metric} needs a target that is no pair of each source, got a source with all targets")
     return others
@@ -166,7 +164,7 @@ def random_targets(
 def pair_scores(
     score: Score, queries: NDArray[np.int64], candidates: NDArray[np.int64], num_candidates: int
 ) -> NDArray[np.float32]:
-    """Returns the score of each pair; `score` gives those of whole queries."""
+    """Returns the score of each pair; `score` computes whole queries."""
     distinct, place = np.unique(queries, return_inverse=True)
     step, found = max(1, _SCORES // num_candidates), np.empty(len(queries), dtype=np.float32)
     order = np.argsort(place, kind="stable")

@@ -139,7 +139,7 @@ class PlannedEvaluator:
 class OwnEvaluator(PlannedEvaluator):
     """Evaluates a user's model by an `EvaluationPlan`, on the same nodes as `Evaluator`.
 
-    Arguments are those of `PlannedEvaluator`.
+    See `PlannedEvaluator` for the arguments.
 
     Attributes:
         plan: The plan for validation.

@@ -37,7 +37,7 @@ class LinkTask(NamedTuple):
     """The links or edges that a task predicts.
 
     Attributes:
-        shown: The graph for message passing, without those of validation and test; with `times`, all of it.
+        shown: The graph for message passing, without validation and test links; with `times`, all of it.
         pairs: The pairs, sources and targets within their types, int32, shape (2, n).
         kinds: The relation of each, int32, shape (n,).
         part: 0 for train, 1 for validation, 2 for test, 3 for an edge without a value, int64, shape (n,).
@@ -166,7 +166,7 @@ def predicted(data: HeteroData, target: Target) -> list[_Key]:
 
 
 def _parts(data: HeteroData, relations: list[_Key], values: NDArray[Any] | None) -> NDArray[np.int64]:
-    """Returns the part of each link or edge, relation by relation; `values` are those of the only relation's edges."""
+    """Returns the part of each link or edge, relation by relation; `values` has the only relation's."""
     parts, codes = [], (0, 1, 2) if values is None else (0, 1, 2, _UNKNOWN)
     for one in relations:
         part = array_of("edge_split", data[one].edge_split.detach().cpu()).astype(np.int64)

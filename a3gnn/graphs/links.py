@@ -46,7 +46,7 @@ class Links:
         mirrors: Other relations of the graph that show pairs of a predicted one (`link_split`), as a place in the
             schema's relations and one in `relations`.
         valued: Whether values of the pairs are predicted.
-        ranks: The rank of each pair's time among those of the edges (`EdgeTimes`), int32, ascending: a pair sees edges
+        ranks: The rank of each pair's time among all times of edges (`EdgeTimes`), int32, ascending: a pair sees edges
             of lower ranks alone. None without times.
     """
 
@@ -68,7 +68,7 @@ class Links:
         mirrors: Iterable[Sequence[int]] = (),
         ranks: NDArray[np.int32] | None = None,
     ) -> Self:
-        """Returns the pairs of the relations of `target` in `schema`; the other arguments are those of the class."""
+        """Returns the pairs of the relations of `target` in `schema`; see the class for the other arguments."""
         relations = tuple(one for one in schema.relations if is_predicted(one, target))
         source, target_type = relations[0].source, relations[0].target
         places = tuple((place, kind) for place, kind in mirrors)
@@ -103,13 +103,32 @@ class Links:
         own, other = self.pairs[:, ids] if are_heads else self.pairs[::-1, ids]
         return np.stack([self.kinds[ids] * np.int64(self.num_nodes[0 if are_heads else 1]) + own, other])
 
+    def at_once(self, ids: NDArray[np.integer], are_heads: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns queries at their times, and the pairs of these times, so that others are no true pairs of a query.
+
+        Args:
+            ids: Pairs with times, at least one.
+            are_heads: Whether queries are heads.
+
+        Returns:
+            The query of each distinct (query, time), shape (n,). The pairs `ids` as places there and candidates, then
+            all other pairs of the times of `ids`, int64, shape (2, num_pairs).
+        """
+        assert self.ranks is not None, "pairs have times"
+        low, high = np.searchsorted(self.ranks, [self.ranks[ids].min(), self.ranks[ids].max() + 1])
+        near = np.arange(low, high)[np.isin(self.ranks[low:high], self.ranks[ids])]
+        every = np.concatenate([ids, np.setdiff1d(near, ids)])
+        queries, candidates = self.queries(every, are_heads)
+        (_, distinct), place = np.unique(np.stack([self.ranks[every], queries]), axis=1, return_inverse=True)
+        return distinct, np.stack([place, candidates])
+
     def first_nodes(self, schema: Schema) -> tuple[int, int]:
         """Returns the ids, through all types, of the first source and the first target."""
         first, second = (schema.first_node(kind) for kind in self.ends)
         return first, second
 
     def of_whole_queries(self, ids: NDArray[np.int32], most: int, seed: int) -> NDArray[np.int32]:
-        """Returns `ids`, or those of some queries that are drawn by `seed`: about `most`, at least one query."""
+        """Returns `ids`, or all `ids` of some queries, drawn by `seed`: about `most`, at least one query."""
         if len(ids) <= most:
             return ids
         queries = self.queries(ids, True)[0]

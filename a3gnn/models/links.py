@@ -14,7 +14,11 @@ from a3gnn.graphs.links import is_predicted
 from a3gnn.graphs.types import GraphTypes
 from a3gnn.models.decoders import MLP, make_decoder, taken
 from a3gnn.pipeline.pairs import LinkExamples, Rivals
+from a3gnn.sampling.link_history import node_columns, pair_columns
 from a3gnn.task import Task
+
+#: Hidden columns of `PastLinks`. Guess.
+_PAST_WIDTH = 32
 
 
 class NoEncoder(nn.Module):
@@ -42,7 +46,7 @@ class LinkModel(nn.Module):
     """Scores links from rows of nodes: the encoder's output plus an embedding of the node.
 
     With the dot product, each target has a learned bias, too. If links have times, rows are only the encoder's, because
-    what is learned of a node is out of date later.
+    what is learned of a node is out of date later. Then a `PastLinks` adds to rows and scores.
 
     Args:
         encoder: `forward(x_dict, edge_index_dict)` returns rows of `width` columns by type.
@@ -76,6 +80,8 @@ class LinkModel(nn.Module):
             nn.init.zeros_(self.bias.weight)
         num_relations = sum(is_predicted(one, types.target) for one in types.metadata[1])
         self.decoder = MLP(width, 1, outputs) if outputs else make_decoder(task.decoder, width, num_relations)
+        reads_past = types.has_times and task.pair_history > 0
+        self.past = PastLinks(width, is_mutual=self.ends[0] == self.ends[1]) if reads_past else None
         self.updates_rows = not task.weight_decay
         self.takes_sparse = getattr(encoder, "takes_sparse", False)
 
@@ -93,17 +99,21 @@ class LinkModel(nn.Module):
             raise ModelError(f"forward must return a dict with the rows of {' and '.join(self.ends)}, got {got}")
         return {kind: found[kind] for kind in self.ends}
 
-    def rows(self, encoded: Tensor, ids: Tensor, *, are_tails: bool) -> Tensor:
+    def rows(self, encoded: Tensor, ids: Tensor, *, are_tails: bool, past: Tensor | None = None) -> Tensor:
         """Returns the rows that the decoder takes, float32, shape (n, width), or (n, width + 1) with a bias.
 
         Args:
             encoded: The encoder's rows of nodes of one end, shape (n, width).
             ids: These nodes' ids within their type, int64, shape (n,).
             are_tails: Whether they are targets.
+            past: Their values by earlier links (`LinkHistory.of_nodes`), if the model has `past`.
         """
+        rows = encoded.float()
+        if self.past is not None and past is not None:
+            rows = rows + self.past.ends[are_tails](past)
         if self.nodes is None:
-            return encoded.float()
-        rows = encoded.float() + self._looked_up(self.nodes[self.ends[are_tails]], ids)
+            return rows
+        rows = rows + self._looked_up(self.nodes[self.ends[are_tails]], ids)
         if self.bias is None:
             return rows
         last = self._looked_up(self.bias, ids) if are_tails else rows.new_ones(len(rows), 1)
@@ -128,6 +138,7 @@ class LinkModel(nn.Module):
             examples: The pairs.
         """
         own = self.decoder.pairs(taken(heads, examples.heads), taken(tails, examples.tails), examples.relations)
+        own = self._with_past(own, examples.history)
         found = [self._against(one, own, heads, tails, examples) for one in examples.rivals]
         return torch.stack(found).mean()
 
@@ -146,5 +157,41 @@ class LinkModel(nn.Module):
         repeated = taken(rows, places).repeat_interleave(amount, dim=0), taken(others, rivals.nodes.reshape(-1))
         pair = repeated if rivals.are_heads else repeated[::-1]
         scores = self.decoder.pairs(*pair, relations.repeat_interleave(amount))
+        scores = self._with_past(scores, rivals.history)
         labels = torch.cat([torch.ones_like(own), torch.zeros_like(scores)])
         return functional.binary_cross_entropy_with_logits(torch.cat([own, scores]), labels)
+
+    def _with_past(self, scores: Tensor, history: Tensor | None) -> Tensor:
+        return scores if self.past is None or history is None else scores + self.past.scores(history)
+
+
+class PastLinks(nn.Module):
+    """What a `LinkModel` adds for earlier links (`LinkHistory`).
+
+    Attributes:
+        ends: From the values of sources, and of targets, to columns that are added to their rows.
+        pairs: From the values of pairs to a number that is added to their scores.
+
+    Args:
+        width: Columns of rows.
+        is_mutual: Whether both ends have the same type.
+    """
+
+    def __init__(self, width: int, *, is_mutual: bool) -> None:
+        super().__init__()
+        columns = node_columns(is_mutual)
+        self.ends = nn.ModuleList(_perceptron(columns, width) for _ in range(2))
+        self.pairs = _perceptron(pair_columns(is_mutual), 1)
+
+    def scores(self, history: Tensor) -> Tensor:
+        """Returns what is added to the scores of pairs, float32, shape (num_pairs,); 0 without history.
+
+        Args:
+            history: The values of pairs, float32, shape (num_pairs, columns).
+        """
+        found: Tensor = self.pairs(history)[:, 0] * history.any(dim=1)
+        return found
+
+
+def _perceptron(columns: int, outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(columns, _PAST_WIDTH), nn.ReLU(), nn.Linear(_PAST_WIDTH, outputs))

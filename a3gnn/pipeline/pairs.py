@@ -14,16 +14,14 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.links import Links
 from a3gnn.graphs.schema import MOST_IDS, Schema
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.sampling.negatives import Candidates, Negatives
+from a3gnn.sampling.link_history import LinkHistory
+from a3gnn.sampling.negatives import Negatives
 from a3gnn.sampling.relabeling import forget, relabel
 from a3gnn.sampling.sampler import PositionMaps
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.storage.compiled import njit, readonly
 from a3gnn.task import NegativeDraws
-
-_NOTHING = readonly(np.empty(0))
-_NOBODY = readonly(np.empty(0, dtype=np.int32))
 
 
 class Rivals(NamedTuple):
@@ -35,11 +33,19 @@ class Rivals(NamedTuple):
             if all pairs share them.
         known: Which of shared rivals are true candidates of each pair's query, bool, shape (num_pairs, amount); None
             for rivals of single pairs, which never are.
+        history: The values of the pairs that they make (`LinkHistory`), float32, shape (num_pairs * amount, columns);
+            None without.
     """
 
     are_heads: bool
     nodes: Tensor
     known: Tensor | None
+    history: Tensor | None = None
+
+    def to(self, device: torch.device) -> Rivals:
+        """Returns the rivals with their tensors on `device`."""
+        known, history = (None if one is None else one.to(device) for one in (self.known, self.history))
+        return Rivals(self.are_heads, self.nodes.to(device), known, history)
 
 
 class LinkExamples(NamedTuple):
@@ -52,6 +58,8 @@ class LinkExamples(NamedTuple):
         relations: Their relations, int64, shape (num_pairs,).
         rivals: What they compete with, for each direction.
         ranks: With times, the rank of the time of each of the mini-batch's seeds, int32, shape (num_seeds,); else None.
+        history: The values of the pairs (`LinkHistory`), float32, shape (num_pairs, columns); None without.
+        nodes: The values of the mini-batch's nodes of the source and of the target type, float32; empty without.
     """
 
     ids: NDArray[np.int32]
@@ -60,17 +68,18 @@ class LinkExamples(NamedTuple):
     relations: Tensor
     rivals: tuple[Rivals, ...]
     ranks: NDArray[np.int32] | None = None
+    history: Tensor | None = None
+    nodes: tuple[Tensor, ...] = ()
 
     def to(self, device: torch.device) -> LinkExamples:
         """Returns the pairs with their tensors on `device`."""
         if device.type == "cpu":
             return self
-        rivals = tuple(
-            one._replace(nodes=one.nodes.to(device), known=None if one.known is None else one.known.to(device))
-            for one in self.rivals
-        )
+        rivals = tuple(one.to(device) for one in self.rivals)
         heads, tails, relations = (one.to(device) for one in (self.heads, self.tails, self.relations))
-        return LinkExamples(self.ids, heads, tails, relations, rivals, self.ranks)
+        history = None if self.history is None else self.history.to(device)
+        nodes = tuple(one.to(device) for one in self.nodes)
+        return LinkExamples(self.ids, heads, tails, relations, rivals, self.ranks, history, nodes)
 
 
 class _Direction(NamedTuple):
@@ -95,10 +104,11 @@ class PairSeeds:
     Args:
         links: The pairs.
         schema: The types of the graph.
-        train_ids: The pairs of training; no rival of a single pair is one of them.
+        train_ids: The pairs of training. No rival of a single pair is one of them, with times one of its own time.
         draws: Rivals of each pair; None if values of pairs are predicted, which have none.
         seed: Keys the random numbers.
         hides: Whether `without` takes pairs out of message passing.
+        history: What the links before each pair tell of it; None if the decoder does not read it.
     """
 
     def __init__(
@@ -110,8 +120,9 @@ class PairSeeds:
         seed: int,
         *,
         hides: bool = False,
+        history: LinkHistory | None = None,
     ) -> None:
-        self._links = links
+        self._links, self._history = links, history
         self._schema, self._first = schema, links.first_nodes(schema)
         self._hidden_in = _shown_in(links, schema) if hides else None
         self._positions = PositionMaps(int(schema.layout[0, -1]))
@@ -148,29 +159,50 @@ class PairSeeds:
         heads, tails = (one[:count] for one in places)
         until = None if ranks is None else ranks - np.int32(1)
         examples = LinkExamples(ids, heads, tails, relations, tuple(rivals), ranks)
+        if self._history is not None and ranks is not None:
+            examples = self._with_history(examples, self._history, drawn, seeds, ranks)
         return dataclasses.replace(batch, seeds=seeds, until=until), examples
 
-    def without(self, subgraph: Subgraph, examples: LinkExamples) -> Subgraph:
-        """Returns `subgraph` without its own pairs and their reverses, if pairs are hidden; its nodes stay."""
-        if self._hidden_in is None:
-            return subgraph
-        return self._hiding(subgraph, examples, self._hidden_in)
+    def _with_history(
+        self,
+        examples: LinkExamples,
+        history: LinkHistory,
+        drawn: list[NDArray[np.int64]],
+        seeds: NDArray[np.int32],
+        ranks: NDArray[np.int32],
+    ) -> LinkExamples:
+        """Returns the pairs with the values of `history`; `drawn` are the rivals, and `ranks` are of the `seeds`."""
+        of_links, ends = self._links.ranks, self._links.pairs[:, examples.ids].astype(np.int64)
+        assert of_links is not None
+        known, rivals, nodes = np.searchsorted(of_links, of_links[examples.ids]), [], []
+        for one, others in zip(examples.rivals, drawn, strict=True):
+            amount = others.shape[1]
+            pair = np.repeat(ends[1 - one.are_heads], amount), others.ravel()
+            values = history.of_pairs(*pair[:: 1 if one.are_heads else -1], np.repeat(known, amount))
+            rivals.append(one._replace(history=torch.from_numpy(values)))
+        for end, (first, size) in enumerate(zip(self._first, self._links.num_nodes, strict=True)):
+            own = (seeds >= first) & (seeds < first + size)
+            values = history.of_nodes(seeds[own] - np.int64(first), np.searchsorted(of_links, ranks[own]), end)
+            nodes.append(torch.from_numpy(values))
+        values = torch.from_numpy(history.of_pairs(*ends, known))
+        return examples._replace(history=values, rivals=tuple(rivals), nodes=tuple(nodes))
 
-    def _hiding(self, subgraph: Subgraph, examples: LinkExamples, hidden_in: NDArray[np.bool_]) -> Subgraph:
-        """Returns `subgraph` without its own pairs.
+    def without(self, subgraph: Subgraph, examples: LinkExamples) -> Subgraph:
+        """Returns `subgraph` without its own pairs and their reverses, if pairs are hidden; its nodes stay.
 
         Args:
             subgraph: Sampled for the seeds of `planned`.
             examples: Its pairs.
-            hidden_in: The result of `_shown_in`.
         """
+        if self._hidden_in is None:
+            return subgraph
         ends = self._links.pairs[:, examples.ids].astype(np.int64) + np.array(self._first)[:, None]
         size = int(self._schema.layout[0, -1])
         keys, rows = ends[0] * size + ends[1], subgraph.rows
         order = np.argsort(keys, kind="stable")
         if rows is None:
             rows = self._schema.row_table(subgraph.n_id[: subgraph.hop_sizes[-2]])
-        pairs = keys[order], self._links.kinds[examples.ids][order], size, hidden_in
+        pairs = keys[order], self._links.kinds[examples.ids][order], size, self._hidden_in
         kept = not_own(subgraph.n_id[: subgraph.num_seeds], subgraph.indptr, subgraph.indices, rows, *pairs)
         if kept.all():
             return subgraph
@@ -187,14 +219,20 @@ class PairSeeds:
         if self._draws.loss == "softmax":
             shared: NDArray[np.int64] = of.draws.pairs(self._draws.amount, None, epoch, index)[1].astype(np.int64)
             return shared
+        draws = of.draws
+        if self._links.ranks is not None:  # what is true at other times is no true pair
+            distinct, pairs = self._links.at_once(ids, of.are_heads)
+            queries = pairs[0, : len(ids)]
+            draws = Negatives.avoiding(draws.seed, pairs, len(distinct), of.num_candidates)
         repeated = np.repeat(queries, self._draws.amount).astype(np.int32)
-        drawn = of.draws.targets(repeated, None, epoch, index)
+        drawn = draws.targets(repeated, None, epoch, index)
         if drawn.min() < 0:
             heads, tails = self._links.pairs[:, ids[int(drawn.argmin()) // self._draws.amount]]
-            other = "" if self._links.ranks is not None else ", or choose softmax"
+            times = self._links.ranks is not None
+            what, other = ("pair at its time", "") if times else ("train pair", ", or choose softmax")
             raise UsageError(
-                f"a negative must be a pair that is no train pair, but all candidates of an end of ({heads}, {tails}) "
-                f"are; leave such pairs out{other}"
+                f"a negative must be a pair that is no {what}, but all candidates of an end of ({heads}, {tails}) are; "
+                f"leave such pairs out{other}"
             )
         return drawn.reshape(len(ids), -1).astype(np.int64)
 
@@ -243,9 +281,9 @@ class PairSeeds:
                 f"a link task must have at most {MOST_IDS} nodes times relations, got {sizes[0]}; predict fewer "
                 "relations"
             )
-        avoided = np.unique(queries + candidates * sizes[0]) if self._draws.loss == "binary" else queries[:0]
-        ends = [Candidates(size, _NOTHING, _NOBODY, _NOTHING) for size in sizes]
-        draws = Negatives(derive(seed, "negatives", int(are_heads)), (ends[0], ends[1]), readonly(avoided))
+        avoided = np.stack([queries, candidates])
+        avoided = avoided if self._draws.loss == "binary" else avoided[:, :0]
+        draws = Negatives.avoiding(derive(seed, "negatives", int(are_heads)), avoided, *sizes)
         known = readonly(np.unique(queries * sizes[1] + candidates))
         return _Direction(are_heads, draws, known, sizes[1])
 

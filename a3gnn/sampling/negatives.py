@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from a3gnn.storage.compiled import njit, readonly
 
 # Draws of a pair before free nodes are counted, which takes a pass over all nodes. Guess.
 _TRIES = 20
+_NO_TOTALS, _NO_NODES = readonly(np.empty(0)), readonly(np.empty(0, dtype=np.int32))
 
 
 class Candidates(NamedTuple):
@@ -55,6 +56,12 @@ class Negatives:
     seed: int
     ends: tuple[Candidates, Candidates]
     known: NDArray[np.int64]
+
+    @classmethod
+    def avoiding(cls, seed: int, pairs: NDArray[np.int64], num_queries: int, num_candidates: int) -> Self:
+        """Returns the draw of candidates, all alike, that are none of `pairs`: queries and candidates, shape (2, n)."""
+        ends = [Candidates(size, _NO_TOTALS, _NO_NODES, _NO_TOTALS) for size in (num_queries, num_candidates)]
+        return cls(seed, (ends[0], ends[1]), readonly(np.unique(pairs[0] + pairs[1] * num_queries)))
 
     def pairs(self, count: int, times: NDArray[Any] | None, epoch: int, batch: int) -> NDArray[np.int32]:
         """Returns sources and targets that exist at each of `times`, int32, shape (2, count); -1 for none."""

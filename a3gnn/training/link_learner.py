@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +24,7 @@ _ROW_PASSES = 12
 
 
 class LinkLearner(Own):
-    """A `Learner` for a `LinkModel`; its arguments and errors are those of `Own`."""
+    """A `Learner` for a `LinkModel`; see `Own` for its arguments and errors."""
 
     _evaluator_kind = LinkEvaluator
 
@@ -53,12 +54,14 @@ class LinkLearner(Own):
         assert types is not None
         assert links is not None
         assert batch.typed is not None
+        assert batch.examples is not None
+        past: Sequence[Tensor | None] = [one.to(self._device) for one in batch.examples.nodes] or (None, None)
         rows = []
         for are_tails, kind in enumerate(links.ends):
             place = types.schema.types.index(kind)
             count = int(batch.typed.view.num_sampled_nodes[place, 0])
             ids = torch.from_numpy(batch.typed.view.n_id[place][:count]).to(self._device)
-            rows.append(module.rows(outputs[kind][:count], ids, are_tails=bool(are_tails)))
+            rows.append(module.rows(outputs[kind][:count], ids, are_tails=bool(are_tails), past=past[are_tails]))
         return rows
 
 

@@ -36,6 +36,7 @@ from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, checked_device
 from a3gnn.process.memory_guard import MemoryGuard, host_bytes
 from a3gnn.ranks.joined_step import JoinedStep, check_member
 from a3gnn.ranks.peers import Member
+from a3gnn.sampling.link_history import LinkHistory
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import NegativeDraws, Task
@@ -321,7 +322,9 @@ class Trainer:
             raise UsageError("links are trained by one process, got several; leave out ranks")
         draws = None if graph.links.valued else NegativeDraws.of(task.negatives)
         hides = task.own_links == "hidden" and graph.links.ranks is None
-        return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, task.seed, hides=hides)
+        history = LinkHistory.read_by(task, graph.links)
+        seed = task.seed
+        return PairSeeds(graph.links, graph.types.schema, graph.train_ids, draws, seed, hides=hides, history=history)
 
     def _learner_of(self) -> Learner:
         given, on_chunk, links = (self.graph, self.config, self.task), self._options.on_chunk, self.graph.links

@@ -167,14 +167,16 @@ def train_auto(
     given = AUTO if asked is None and task is None else asked
     if model is not None:
         task = (task or Task()).with_model(model_name(model))
-    if task is not None and task.is_own:
-        raise UsageError(
-            f"{option('model')} must be a built-in one, got {task.model}: nothing was measured of your own from which "
-            "a faster configuration could be predicted; a3gnn tune measures it"
-        )
     with ExitStack() as stack:
         graph = as_graph(dataset, Split.of(split, split_seed)).on_disk()
         check_untimed(graph, "train with auto")
+        judged = with_metric(task or Task(), given, graph, notify)
+        if judged.is_own:
+            raise UsageError(
+                f"{option('model')} must be a built-in one, got {judged.model}: nothing was measured of your own, or "
+                "of models for node types and links, from which a faster configuration could be predicted; a3gnn tune "
+                "measures it"
+            )
         if out is None:
             folder = stack.enter_context(claimed_next(f"auto-{graph.name}", notify))
         else:
@@ -182,7 +184,6 @@ def train_auto(
             if not resume and not is_vacant(folder):
                 raise UsageError(f"{option('out', folder)} must be a new or empty folder; add {option('resume', True)}")
             stack.enter_context(claimed(folder, notify))
-        judged = with_metric(task or Task(), given, graph, notify)
         run = _Auto(graph, judged, folder, limit, ending, patience, progress, notify)
         try:
             return run.whole(first_s, references)

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a3gnn.errors import GraphError
 from a3gnn.service.client import Client
+from a3gnn.service.graphs.graph_process import check_npz
 from tests.service.servers import GRAPH, JSON, Server, problem
 
 
@@ -103,6 +105,22 @@ def twice(features: np.ndarray) -> bytes:
         archive.writestr("x", large.getvalue())
         archive.writestr("x.npy", small.getvalue())
     return file.getvalue()
+
+
+def test_a_file_may_have_the_arrays_of_hundreds_of_relations(tmp_path: Path) -> None:
+    few, many = tmp_path / "few.npz", tmp_path / "many.npz"
+    with zipfile.ZipFile(few, "w") as archive:
+        header = io.BytesIO()
+        np.save(header, np.empty(0))
+        for place in range(237 * 7 + 10):
+            archive.writestr(f"array_{place}.npy", header.getvalue())
+    check_npz(few, None, 10, 10)
+    many.write_bytes(few.read_bytes())
+    with zipfile.ZipFile(many, "a") as archive:
+        for place in range(500):
+            archive.writestr(f"more_{place}.npy", header.getvalue())
+    with pytest.raises(GraphError, match="must have at most 2048 arrays, got 2169"):
+        check_npz(many, None, 10, 10)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn import Task, TrainConfig, predict_links, recommend, train, tune
 from a3gnn.errors import ConfigError, GraphError, UsageError
-from a3gnn.evaluation.choose_metric import with_metric
+from a3gnn.evaluation.choose_metric import notify_edges, with_metric
 from a3gnn.evaluation.event_evaluator import validated_events
 from a3gnn.evaluation.event_quality import EVENTS, event_quality
 from a3gnn.graphs.graph import Graph
@@ -26,6 +27,7 @@ from a3gnn.training.describe import described
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
 from tests.commands import a3gnn as command
+from tests.sampling.test_link_history import plain_node, plain_pair
 
 LAST = 3
 #: The ends of the events, and how many nodes both types have.
@@ -109,7 +111,7 @@ def test_each_link_of_training_sees_the_last_edges_before_its_own_time_and_no_ot
 
 
 def plain_row(module: LinkModel, rows: NDArray[Any], target: str, side: int, node: int, time: float) -> torch.Tensor:
-    """Returns the decoder's row of a node at a time, from a graph of its last events alone."""
+    """Returns the decoder's row of a node at a time, from a graph of its last events and from its earlier links."""
     source, name, end = target.split(",")
     kinds = [*dict.fromkeys((source, end))]
     forward, reverse, own = (source, name, end), (end, f"rev_{name}", source), (source, end)[side]
@@ -125,7 +127,9 @@ def plain_row(module: LinkModel, rows: NDArray[Any], target: str, side: int, nod
         ages[relation] = torch.tensor([float(age) for _, age in found])
     inputs = {kind: torch.tensor(ids, dtype=torch.int64) for kind, ids in x.items()}
     encoded = module.encoder(inputs, lists, ages)[own][:1]
-    return module.rows(encoded, torch.tensor([node]), are_tails=bool(side))[0]
+    ordered = rows[:2, np.argsort(rows[2], kind="stable")]
+    past = torch.tensor([plain_node(ordered, node, int((rows[2] < time).sum()), side, source == end)])
+    return module.rows(encoded, torch.tensor([node]), are_tails=bool(side), past=past)[0]
 
 
 @pytest.mark.parametrize(("target", "decoder"), [("user,writes,user", "mlp"), ("user,buys,item", "dot")])
@@ -137,12 +141,19 @@ def test_ranks_are_those_of_each_query_alone_at_the_time_of_its_batch(
     links = graph.links
     assert links is not None
     assert len(graph.test_ids) > EVENTS
-    with Trainer(graph, TrainConfig(batch_size=64), task_on(graph, decoder=decoder)) as trainer:
+    task, mutual = task_on(graph, decoder=decoder, pair_history=5), len({*links.ends}) == 1
+    with Trainer(graph, TrainConfig(batch_size=64), task) as trainer:
         for _ in trainer.steps(0):
             pass
         found, module = trainer.test(), trainer.model
     assert isinstance(module, LinkModel)
+    assert module.past is not None
     module.eval()
+
+    @cache
+    def values(head: int, tail: int, now: int) -> list[float]:
+        return plain_pair(links.pairs, head, tail, now, 5, mutual)
+
     times, reciprocal = np.sort(rows[2]), []
     with torch.no_grad():
         for first in range(0, len(graph.test_ids), EVENTS):
@@ -163,11 +174,56 @@ def test_ranks_are_those_of_each_query_alone_at_the_time_of_its_batch(
                     scores = module.decoder.block(query, sides[1], torch.zeros(1).long(), are_heads=are_heads)[
                         0
                     ].numpy()
+                    now = int((times < seen).sum())
+                    pairs_of = [(own, i) if are_heads else (i, own) for i in range(len(scores))]
+                    scores += module.past.scores(torch.tensor([values(*one, now) for one in pairs_of])).numpy()
                     rivals = [scores[i] for i in range(len(scores)) if i == other or i not in true]
                     better = sum(r > scores[other] + 1e-5 for r in rivals)
                     equal = sum(abs(r - scores[other]) <= 1e-5 for r in rivals) - 1
                     reciprocal.append(1 / (1 + better + equal / 2))
     assert found == pytest.approx(np.mean(reciprocal), abs=2e-3)
+
+
+@pytest.mark.parametrize("target", KINDS)
+def test_pairs_of_training_have_the_history_before_their_own_time_and_rivals_that_are_not_true_then(
+    tmp_path: Path, target: str
+) -> None:
+    graph = Graph.load(events(tmp_path, target)[0])
+    links, mutual, repeated = graph.links, len({*target.split(",")[::2]}) == 1, 0
+    assert links is not None
+    assert links.ranks is not None
+    of_train = {*zip(*links.pairs[:, graph.train_ids].tolist(), strict=True)}
+    with Trainer(graph, TrainConfig(batch_size=64), task_on(graph, negatives="binary:2", pair_history=4)) as trainer:
+        for batch in trainer._pipeline.epoch(0):
+            assert batch.examples is not None
+            assert batch.examples.history is not None
+            assert batch.typed is not None
+            ids, n_id = batch.examples.ids, batch.typed.view.n_id
+            places = [trainer.graph.types.schema.types.index(kind) for kind in links.ends]  # type: ignore[union-attr]
+            for rivals in batch.examples.rivals:
+                assert rivals.history is not None
+                end = int(rivals.are_heads)
+                nodes = n_id[places[end]][rivals.nodes.numpy()]
+                for i, one in enumerate(ids):
+                    now = int((links.ranks < links.ranks[one]).sum())
+                    at_once = links.pairs[:, links.ranks == links.ranks[one]]
+                    own = int(links.pairs[1 - end, one])
+                    true = {*at_once[end, at_once[1 - end] == own].tolist()}
+                    assert not true & {*nodes[i].tolist()}
+                    for j, node in enumerate(nodes[i].tolist()):
+                        pair = (own, node) if end else (node, own)
+                        repeated += pair in of_train
+                        expected = plain_pair(links.pairs, *pair, now, 4, mutual)
+                        np.testing.assert_allclose(rivals.history[2 * i + j], expected, rtol=1e-5)
+            known = [int((links.ranks < links.ranks[one]).sum()) for one in ids]
+            expected = [
+                plain_pair(links.pairs, *pair, now, 4, mutual)
+                for pair, now in zip(links.pairs[:, ids].T.tolist(), known, strict=True)
+            ]
+            np.testing.assert_allclose(batch.examples.history, expected, rtol=1e-5)
+            if batch.index == 2:
+                break
+    assert repeated  # a link of another time is a rival
 
 
 def test_a_split_in_the_order_of_time_keeps_each_time_in_one_part(tmp_path: Path) -> None:
@@ -234,9 +290,10 @@ def test_events_of_pyg_are_links_with_times(tmp_path: Path) -> None:
 def test_the_command_trains_and_predicts_and_names_better_heuristics(tmp_path: Path) -> None:
     _, rows = events(tmp_path, "user,buys,item")
     file, out = str(tmp_path / "events.npz"), str(tmp_path / "run")
-    fast = ("--model", "rsage", "--hidden", "8", "--fanouts", "3", "--epochs", "2")
+    fast = ("--hidden", "8", "--fanouts", "3", "--epochs", "2")
     text = command("train", "--dataset", file, "--target", "user,buys,item", *fast, "--out", out).stderr
     assert "links were split 70/15/15 in the order of time" in text
+    assert SavedModel.read(out).task.model == "rsage"  # the default for a target
     result = command("predict", out, "--dataset", file, "--top", "4", "--out", str(tmp_path / "now.npy"))
     assert result.returncode == 0
     table = np.load(tmp_path / "now.npy")
@@ -351,6 +408,9 @@ def test_values_of_edges_are_predicted_without_their_times(tmp_path: Path) -> No
     assert graph.links.ranks is None
     assert graph.edges.times is None
     assert any(note.startswith("times of edges are not used") for note in graph.notes)
+    lines: list[str] = []
+    notify_edges(Task(model="rsage"), graph, lines.append)
+    assert not lines  # edge_weight is what is predicted
 
 
 def test_given_fanouts_are_kept_and_default_ones_are_replaced_with_a_line(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -186,6 +187,22 @@ def test_where_the_baseline_does_not_fit_the_recommendation_trains(
             run()
     assert any(line.startswith("the baseline does not fit: the training takes 1.2 GiB") for line in lines)
     assert any("the host memory limit must exceed" in line for line in lines) != fits
+
+
+@pytest.mark.parametrize("target", ["user", "user,buys,item"])
+def test_node_types_and_links_are_refused_before_anything_is_trained(target: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "typed.npz",
+        node_types=np.array(["user", "item"]),
+        num_nodes=np.array([30, 20]),
+        edge_types=np.array(["user__buys__item"]),
+        edge_index__user__buys__item=np.stack([rng.integers(30, size=200), rng.integers(20, size=200)]),
+        y__user=rng.integers(2, size=30),
+    )
+    with pytest.raises(UsageError, match="got rsage: nothing was measured of your own, or of models for node types"):
+        train_auto(f"target:{target}:{tmp_path / 'typed.npz'}", out=tmp_path / "auto", notify=lambda line: None)
+    assert not (tmp_path / "auto").exists()
 
 
 @pytest.mark.parametrize(

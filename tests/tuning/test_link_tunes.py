@@ -192,8 +192,8 @@ def test_a_heuristic_predicts_without_a_network(tmp_path: Path) -> None:
     ("words", "text"),
     [
         (("--heuristic", "popularity"), "--target must be SOURCE,RELATION,TARGET"),
-        ((), "give MODEL or --heuristic, got neither"),
-        (("run", "--heuristic", "popularity"), "give MODEL or --heuristic, got both"),
+        ((), "predictions need a model or --heuristic, got neither"),
+        (("run", "--heuristic", "popularity"), "predictions need a model or --heuristic, got both"),
     ],
 )
 def test_a_heuristic_that_can_not_be_used_is_refused(words: tuple[str, ...], text: str, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ _SIZES = {knob.name for knob in KNOBS if isinstance(knob.domain, Size)}
 _TASK_FIELDS = {
     **{field: name for name, field in NUMBER_OPTIONS.items()},
     **{name: name for name in ("model", "norm", "residual", "lr_schedule", "lr_epochs", "loss", "class_weights")},
-    **{name: name for name in ("decoder", "negatives", "own_links")},
+    **{name: name for name in ("decoder", "negatives", "own_links", "pair_history")},
 }
 
 

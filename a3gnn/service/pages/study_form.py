@@ -121,6 +121,7 @@ _TRAINING = (
     Field("loss", "Loss", "Of numeric labels.", _same(*LOSSES)),
     Field("decoder", "Decoder", "Score of a link.", _same(*DECODERS)),
     Field("negatives", "Negatives", "What links compete with: binary:N, softmax:N or softmax."),
+    Field("pair_history", "Pair history", "Last links of each end that show repeats, if links have times."),
     Field("own_links", "Own links", "In message passing of their mini-batch.", _same(*OWN_LINKS)),
     Field("class_weights", "Class weights", "Balanced: rare classes count more.", _same("none", "balanced")),
     Field("lr", "Learning rate", "Of Adam."),

@@ -185,6 +185,7 @@ class Question(_Order):
     ] = "dot"
     negatives: Annotated[Word, Field(description="Loss of links: binary:N, softmax:N or softmax.")] = "binary:1"
     own_links: Word = "shown"
+    pair_history: Annotated[int, Field(ge=0, le=1_000_000)] = Task().pair_history
     metric: Word = AUTO
 
     def task(self, settings: ServiceSettings) -> Task:
@@ -205,7 +206,7 @@ class Question(_Order):
             )
         fanouts = tuple(self.fanouts or ()) or (Task().fanouts if self.layers is None else usual_fanouts(self.layers))
         same = ("model", "norm", "residual", "lr_schedule", "lr_epochs", "seed", "class_weights", "loss", "decoder")
-        fields = NUMBER_OPTIONS | {name: name for name in (*same, "negatives", "own_links")}
+        fields = NUMBER_OPTIONS | {name: name for name in (*same, "negatives", "own_links", "pair_history")}
         return Task(fanouts=fanouts, **{field: getattr(self, name) for name, field in fields.items()})
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:

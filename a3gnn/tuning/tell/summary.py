@@ -424,6 +424,11 @@ def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, again
     if missing:
         beside = "beside the final trainings " if tuned.final or tuned.rate_alone else ""
         yield f"{beside}the budget was too small for {', '.join(missing)}; {more} measures more"
+    if tuned.setting.graph.relations:
+        yield (
+            "nothing that ships with a3gnn was measured on graphs with node types, so the first predictions of this "
+            f"tune had wide intervals; {more} narrows them"
+        )
 
 
 def _is_shown(tuned: TunedConfig, accuracy: Spread | None) -> bool:

@@ -7,6 +7,7 @@ from html import unescape
 import pytest
 
 from a3gnn.page.views import study_views
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.tell.summary import summary
 
@@ -57,3 +58,13 @@ def test_a_choice_that_misses_the_target_when_measured_again_says_so(quick_tune:
 
     assert says(found + 0.01)
     assert not says(found)
+
+
+def test_a_kind_of_graph_that_nothing_ships_of_has_a_warning(quick_tune: Callable[..., TuneResult]) -> None:
+    result = quick_tune()
+    tuned, setting = result.tuned, result.tuned.setting
+    typed = dataclasses.replace(setting, graph=dataclasses.replace(setting.graph, relations=3))
+    for one, expected in ((tuned, 0), (dataclasses.replace(tuned, setting=typed), 1)):
+        warnings = summary(one, result.front).warnings
+        assert sum("graphs with node types" in text for text in warnings) == expected
+    assert not any(row.setting.graph.relations for row in shipped_measurements())  # else the warning is wrong
