@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -10,8 +10,9 @@ import click
 from a3gnn.checks import Size
 from a3gnn.cli.completion import DATASET, FIX, PRIORITY, RANGE
 from a3gnn.cli.options import SIZE_LIMIT, added, model_options, split_options, take_fields
-from a3gnn.config import KNOBS
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.units import parse_size
 
@@ -61,6 +62,17 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     asked = dict(options)
     task = take_task(asked, asked["seed"])
     return asked | {"task": task, "fix": dict(map(_fix, asked["fix"])), "ranges": dict(map(_range, asked["ranges"]))}
+
+
+def with_knobs(config: TrainConfig, fixed: Sequence[str]) -> TrainConfig:
+    """Returns `config` with the knobs of the texts KNOB=VALUE changed.
+
+    Raises:
+        UsageError: A text is not of this form, or there is no such knob.
+        ConfigError: A value is out of range.
+    """
+    space = SearchSpace(KNOBS)
+    return config.replace(**{name: space.knob(name).parse(value) for name, value in map(_fix, fixed)})
 
 
 def _fix(text: str) -> tuple[str, Any]:

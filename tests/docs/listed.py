@@ -34,6 +34,7 @@ LINKS = "tests/training/test_links.py runs such on a small graph"
 LINK_TUNES = "tests/tuning/test_link_tunes.py runs such on a small graph"
 EVENTS = "tests/training/test_events.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
+WHOLE = "tests/training/test_whole_graph.py runs such on a small graph"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
@@ -52,6 +53,10 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/distributed.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train runs/mine --out runs/two": RUN,
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train runs/mine --out runs/two --resume": GOES_ON,
+    },
+    "docs/howto/full_graph.md": {
+        "a3gnn train --model sage --dataset graph.npz --layers 6 --norm batch --residual --fix batch_size=all"
+        " --out runs/full": WHOLE,
     },
     "docs/research/adapt.md": {
         "a3gnn train runs/mine --adapt --out runs/adapted": RUN,

@@ -15,10 +15,11 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from a3gnn.checks import OneOf, Real, WholeOrTask
+from a3gnn.checks import Real, WholeOrTask
+from a3gnn.config import KNOBS
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.figures import Figures
-from a3gnn.knobs import TASKS, Knob
+from a3gnn.knobs import Knob
 from a3gnn.learning_curve import NO_CURVE, CurveEnd
 from a3gnn.measurement import Failure
 from a3gnn.notify import ConversionProgress
@@ -177,7 +178,7 @@ def _attributes(tune: KeptTune) -> dict[str, Any]:
 
 def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
     """Returns the knobs' distributions: names as categories, numbers on their scale, over space and trials."""
-    configs = [trial.measurement.config.to_dict() for trial in tune.history.trials]
+    configs = [trial.measurement.config.knobs() for trial in tune.history.trials]
     return {
         knob.name: _distribution(knob, [*knob.values, *(config[knob.name] for config in configs)])
         for knob in tune.history.study.space.knobs
@@ -215,7 +216,7 @@ def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution
     }
     if (row := tune.played_off.get(measurement.config.key())) is not None:
         attributes["play_off"] = dataclasses.asdict(row.measured) | {"labels": list(row.labels), "note": row.note}
-    params = {name: _coded(value) for name, value in measurement.config.to_dict().items() if name in known}
+    params = {one.name: one.text(getattr(measurement.config, one.name)) for one in KNOBS if one.name in known}
     found = create_trial(params=params, distributions=known, user_attrs=attributes, **fields)
     found.datetime_start = datetime.fromisoformat(measurement.created).astimezone().replace(tzinfo=None)
     found.datetime_complete = found.datetime_start + timedelta(seconds=measurement.seconds)
@@ -254,18 +255,13 @@ def _measured(tune: KeptTune, trial: Trial) -> dict[str, Any]:
 
 
 def _distribution(knob: Knob, values: Sequence[Any]) -> BaseDistribution:
-    distinct = list(dict.fromkeys(map(_coded, values)))
-    if isinstance(knob.domain, OneOf | WholeOrTask):
+    distinct = list(dict.fromkeys(map(knob.text, values)))
+    if isinstance(knob.domain, WholeOrTask) or any(isinstance(value, str) for value in distinct):
         return CategoricalDistribution(distinct)
     log = knob.scale == "log2" and min(distinct) > 0
     if isinstance(knob.domain, Real):
         return FloatDistribution(min(distinct), max(distinct), log=log)
     return IntDistribution(min(distinct), max(distinct), log=log)
-
-
-def _coded(value: Any) -> Any:
-    """Returns a knob's value; None, which means the task's value, as the command line writes it."""
-    return TASKS if value is None else value
 
 
 def _values(figures: Figures, objectives: Objectives) -> list[float]:

@@ -9,9 +9,10 @@ from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.checks import checked_limit, positive_number, real_number, whole_number
-from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, with_kept_policy
+from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, TrainConfig, check_whole, with_kept_policy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
+from a3gnn.knobs import ALL
 from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement
 from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
@@ -196,6 +197,9 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
         raise UsageError(
             "sampling_device=cuda needs a CUDA GPU, and this machine has none; leave it out, or fix it to cpu"
         )
+    if ALL in space.knob("batch_size").values:
+        first = {knob.name: knob.values[0] for knob in space.knobs if knob.name in ("feature_tier", "trainers")}
+        check_whole(TrainConfig(batch_size=ALL, **first), setting.task, typed=bool(graph.relations or graph.ends))
     policies = space.knob("cache_policy").values
     if graph.sparse_features and not set(policies) & set(STATIC_POLICIES):
         raise UsageError(
