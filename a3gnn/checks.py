@@ -203,4 +203,12 @@ class OneOf:
             raise ConfigError(str(unknown_name(name, value, self.choices)))
 
 
-Domain = Whole | Real | OneOf
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Whatever a user's search lists, which other code checks."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Accepts every value of the field `name`."""
+
+
+Domain = Whole | Real | OneOf | Anything

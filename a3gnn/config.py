@@ -13,7 +13,7 @@ from a3gnn._fields import SCHEMA_VERSION, check_names, check_version, hash_of
 from a3gnn.checks import OneOf, Real, Size, Whole, WholeOrAll, WholeOrTask
 from a3gnn.errors import ConfigError
 from a3gnn.knobs import ALL, ALL_TEXT, ALWAYS, NEVER, Phrase, document, knob, knobs_of, where
-from a3gnn.task import EMBEDDING, Task
+from a3gnn.task import EMBEDDING, Task, Values, as_values
 
 ParallelMode = Literal["sequential", "mode1", "mode2"]
 DeviceName = Literal["cpu", "cuda"]
@@ -62,6 +62,7 @@ class TrainConfig:
     no effect: sequential mode has no workers and no stages that compete; `bias_rate` needs a cache that is static; one
     part needs no partitioner. Modes, workers and tiers change when a mini-batch is ready and where its rows are read,
     never what is in it; nor do resources and trainers, but on threads and shares the last bits of sums depend.
+    `searched` has values of a search in place of the task's, as pairs sorted by name; a mapping is accepted.
 
     Raises:
         ConfigError: A value is out of range.
@@ -175,10 +176,12 @@ class TrainConfig:
         "off", OneOf(ADAPT),
         help="Of several trainers: on changes their shares and threads while they train, by measured seconds.",
         search=("off",), idle=where(trainers=1) | _WHOLE, learns=ALWAYS, show=Phrase(17, "adapting"))
+    searched: Values = ()
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "searched", as_values(self.searched))
         for name, value in with_kept_policy({"cache_policy": self.cache_policy}).items():
             object.__setattr__(self, name, value)
         for one in KNOBS:
@@ -199,7 +202,7 @@ class TrainConfig:
         with `adapt` or between processors and GPUs. Sums then differ in their last bits, so that equal keys train the
         same only up to rounding.
         """
-        return tuple(_keyed(self.learning_values()).items())
+        return (*_keyed(self.learning_values()).items(), *self.searched)
 
     def curve_key(self, task: Task) -> LearningKey:
         """Returns the key, as pairs, that is equal for trials of `task` that share a learning curve.
@@ -209,7 +212,13 @@ class TrainConfig:
         own = task.own
         if own is None or own.repeats:
             return self.learning_key()
-        return tuple(self.canonical().to_dict().items())
+        fields = self.canonical().to_dict()
+        fields.pop("searched", None)
+        return (*fields.items(), *self.searched)
+
+    def task_of(self, task: Task) -> Task:
+        """Returns what a trial of this configuration trains: `task` with the values of the search, if there is one."""
+        return task.with_values(dict(self.searched)) if self.searched else task
 
     def learning_values(self) -> dict[str, Any]:
         """Returns the knobs that can decide the mini-batches' content, by name; defaults for those that do not here."""
@@ -238,8 +247,10 @@ class TrainConfig:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self) | {one.name: one.stored(getattr(self, one.name)) for one in KNOBS}
+        """Returns the fields as JSON types; `searched` only if there is a search, so that other keys stay."""
+        fields = dataclasses.asdict(self) | {one.name: one.stored(getattr(self, one.name)) for one in KNOBS}
+        fields["searched"] = dict(self.searched)
+        return {name: value for name, value in fields.items() if name != "searched" or value}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -292,6 +303,25 @@ def check_whole(config: TrainConfig, task: Task, *, typed: bool, parted: bool = 
     ):
         if refused:
             raise ConfigError(f"batch_size {ALL_TEXT} needs {needed}; set batch_size to a number such as 1024")
+
+
+#: The column of a search's values among columns of knobs, and the values by their number there; 0 is none.
+SEARCHED = "searched"
+_NUMBERED: list[Values] = [()]
+_NUMBERS: dict[Values, int] = {(): 0}
+
+
+def number_of(values: Values) -> int:
+    """Returns a number for `values`, equal in this process for equal ones alone; 0 for none."""
+    if values not in _NUMBERS:
+        _NUMBERS[values] = len(_NUMBERED)
+        _NUMBERED.append(values)
+    return _NUMBERS[values]
+
+
+def numbered(number: int) -> Values:
+    """Returns the values of `number_of`."""
+    return _NUMBERED[number]
 
 
 def with_kept_policy(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class Knob:
 
     def text(self, value: Any) -> Any:
         """Returns `value` as the command line writes it: names of None, the task's value, and of `ALL`."""
-        return TASKS if value is None else self.stored(value)
+        return TASKS if value is None else str(value) if isinstance(value, tuple) else self.stored(value)
 
     def index(self, value: Any) -> int:
         """Returns the position of `value`; raises `ConfigError` if the space does not contain it."""

@@ -12,11 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import KNOBS, TrainConfig, with_kept_policy
+from a3gnn.config import KNOBS, SEARCHED, TrainConfig, number_of, with_kept_policy
 from a3gnn.errors import ConfigError, UsageError, unknown_name
-from a3gnn.knobs import ALL, NEVER, Knob
+from a3gnn.knobs import ALL, NEVER, Knob, Where
 from a3gnn.seeding import generator
 from a3gnn.setting import Setting
+from a3gnn.task import as_values
 
 Rows = NDArray[np.int64]
 
@@ -27,6 +28,8 @@ _REPLACED_TOGETHER = frozenset({"num_partitions", "partitioner"})
 _MAX_VALUES, _LINEAR_VALUES = 8, 5
 #: A space of up to this many configurations can be predicted completely, in two seconds on two cores.
 ENUMERABLE = 200_000
+#: A row's position in the grid is an int64.
+_MOST_ROWS = 2**62
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class SearchSpace:
     can't be made is represented by the nearest row whose partitions can.
 
     Attributes:
-        knobs: The columns.
+        knobs: The columns: the knobs, and then the names of a search, whose default is the task's value.
         unmade_parts: Pairs of a partitioner and a number of parts, of which it can't make that many or more.
 
     Raises:
@@ -48,6 +51,11 @@ class SearchSpace:
     unmade_parts: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
+        if self.size > _MOST_ROWS:
+            raise ConfigError(
+                f"a space must have at most {_MOST_ROWS:.0e} rows, got {self.size:.0e}; search fewer names, or fewer "
+                "values of each"
+            )
         for knob in self.knobs:
             if not knob.values or len(set(knob.values)) != len(knob.values):
                 raise ConfigError(f"{knob.name} must have distinct values, at least one, got {list(knob.values)}")
@@ -58,6 +66,27 @@ class SearchSpace:
     def of(cls, setting: Setting) -> Self:
         """Returns the default space of `setting`: every knob with the values that its declaration tries there."""
         return cls(tuple(knob.within(setting) for knob in KNOBS))
+
+    def with_search(self, knobs: Sequence[Knob]) -> Self:
+        """Returns the space with further columns for the names of a search (`Searched.knob`)."""
+        return dataclasses.replace(self, knobs=(*self.knobs, *knobs))
+
+    def idle_too(self, name: str, condition: Where) -> Self:
+        """Returns the space in which the knob `name` is also idle where a `condition` on names of a search holds."""
+        knobs = (dataclasses.replace(k, idle=k.idle | condition) if k.name == name else k for k in self.knobs)
+        return dataclasses.replace(self, knobs=tuple(knobs))
+
+    @property
+    def systems(self) -> Self:
+        """The space of the knobs alone, without the names of a search."""
+        known = {knob.name for knob in KNOBS}
+        own = (k if k.idle.names <= known else dataclasses.replace(k, idle=k.idle.others[0]) for k in self.knobs)
+        return dataclasses.replace(self, knobs=tuple(own)[: len(KNOBS)])
+
+    @property
+    def searched(self) -> tuple[Knob, ...]:
+        """The columns of the names of a search."""
+        return self.knobs[len(KNOBS) :]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -93,22 +122,41 @@ class SearchSpace:
 
         An idle knob gets index 0, even if the space does not contain its value.
         """
-        fields = config.knobs()
+        fields = self.values(config)
+        if unknown := {name for name, _ in config.searched} - set(self.names):
+            raise ConfigError(f"this space searches no {', '.join(sorted(unknown))}")
         row = [0 if knob.idle.holds(fields) else knob.index(fields[knob.name]) for knob in self.knobs]
         return np.array(row, dtype=np.int64)
+
+    def values(self, config: TrainConfig) -> dict[str, Any]:
+        """Returns the values of `config` by name: of the knobs, and of the names of the search, the task's included."""
+        own = {knob.name: getattr(config, knob.name) for knob in self.knobs[: len(KNOBS)]}
+        return own | {knob.name: knob.default for knob in self.searched} | dict(config.searched)
 
     def decode(self, row: NDArray[np.int64]) -> TrainConfig:
         """Returns the configuration of `row`; indices outside the space are refused."""
         if row.shape != (len(self.knobs),) or (row < 0).any() or (row >= self.nvec).any():
             raise ConfigError(f"a row must hold an index below {self.nvec.tolist()} per knob, got {row.tolist()}")
-        return TrainConfig(**{knob.name: knob.values[i] for knob, i in zip(self.knobs, row, strict=True)})
+        fields = {knob.name: knob.values[i] for knob, i in zip(self.knobs, row, strict=True)}
+        if self.searched:
+            fields = {k.name: k.default if k.idle.holds(fields) else fields[k.name] for k in self.knobs}
+        searched = {k.name: value for k in self.searched if (value := fields.pop(k.name)) != k.default}
+        return TrainConfig(**fields, searched=as_values(searched))
 
     def columns(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Returns the knobs' values of `rows` (n_configs, n_knobs), one array of shape (n_configs,) per knob.
 
-        They are coded (`Knob.coded`): None is 0.
+        They are coded (`Knob.coded`): None is 0. With a search, the column `searched` has the number of
+        `TrainConfig.searched` (`number_of`).
         """
-        return {k.name: np.array([k.coded(v) for v in k.values])[rows[:, j]] for j, k in enumerate(self.knobs)}
+        columns = {k.name: _array([k.coded(v) for v in k.values])[rows[:, j]] for j, k in enumerate(self.knobs)}
+        if self.searched:
+            first = len(self.knobs) - len(self.searched)
+            distinct, places = np.unique(rows[:, first:], axis=0, return_inverse=True)
+            start = np.zeros(first, dtype=np.int64)
+            numbers = [number_of(self.decode(np.concatenate([start, own])).searched) for own in distinct]
+            columns[SEARCHED] = np.array(numbers, dtype=np.int64)[places.reshape(-1)]
+        return columns
 
     def canonical(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the rows that represent `rows`: idle knobs at their first value, only partitions that can be made.
@@ -197,6 +245,26 @@ class SearchSpace:
         knob = self.knob(name)
         return self._with({name: (*knob.values, knob.parse(value))})
 
+    def including(self, values: Mapping[str, Any]) -> Self:
+        """Returns the space with those of `values`, by the names of knobs, that it lacks."""
+        space = self
+        for knob in self.systems.knobs:
+            if knob.name in values and values[knob.name] not in knob.values:
+                space = space.offer(knob.name, values[knob.name])
+        return space
+
+    def row_of(self, values: Mapping[str, Any]) -> NDArray[np.int64]:
+        """Returns the canonical row with `values` by name, int64, shape (n_knobs,); others are the default or near it.
+
+        Raises:
+            ConfigError: The space does not contain one of `values`.
+        """
+        row = [
+            knob.index(values[knob.name]) if knob.name in values else _nearest(knob, knob.default)
+            for knob in self.knobs
+        ]
+        return np.asarray(self.canonical(np.array([row], dtype=np.int64))[0])
+
     def restrict(self, name: str, low: Any, high: Any) -> Self:
         """Returns the space with the knob `name` restricted to values between `low` and `high`, both included.
 
@@ -274,6 +342,24 @@ class SearchSpace:
                 raise unknown_name("a knob", name, [knob.name for knob in KNOBS])
         found = (tuple(map(knob.loaded, values.get(knob.name, knob.values))) for knob in KNOBS)
         return cls(tuple(dataclasses.replace(knob, values=own) for knob, own in zip(KNOBS, found, strict=True)))
+
+
+def _nearest(knob: Knob, value: Any) -> int:
+    """Returns the index of `value` among the values of `knob`, or of the nearest number, or 0."""
+    if value in knob.values:
+        return knob.values.index(value)
+    if knob.scale == "choice" or value is None or None in knob.values:
+        return 0
+    return min(range(len(knob.values)), key=lambda place: abs(float(knob.values[place]) - float(value)))
+
+
+def _array(values: Sequence[Any]) -> NDArray[Any]:
+    """Returns `values` as an array; tuples and values of several types stay objects."""
+    if len({type(value) for value in values}) == 1 and not isinstance(values[0], tuple):
+        return np.array(values)
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
 
 
 def tied_knobs(knobs: Sequence[Knob]) -> list[list[int]]:

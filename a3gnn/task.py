@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -76,12 +76,24 @@ _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 #: Fields that were added after the first stored rows.
 _LATER = (
     *("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs", "edge_dim"),
-    *("decoder", "negatives", "own_links"),
+    *("decoder", "negatives", "own_links", "arguments"),
 )
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
 #: Those that a shipped factory takes.
 _SHIPPED_OPTIONS = ("hidden_channels", "dropout")
+#: Names that a search may give values to, for every model: how it learns. A factory gets all other names itself.
+LEARNING_FIELDS = ("learning_rate", "weight_decay", "lr_schedule", "lr_epochs")
+#: Those of built-in models besides; `layers` stands for the fanouts of so many layers.
+SEARCHED_FIELDS = ("model", "layers", *_BUILT_IN, *LEARNING_FIELDS)
+#: Pairs of a name and its value, sorted by name: arguments of a factory, or values in place of a task's fields.
+Values = tuple[tuple[str, Any], ...]
+
+
+def as_values(given: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Values:
+    """Returns `given` as pairs, sorted by name, with lists as tuples."""
+    pairs = given.items() if isinstance(given, Mapping) else given
+    return tuple(sorted((str(name), tuple(one) if isinstance(one, list) else one) for name, one in pairs))
 
 
 class NegativeDraws(NamedTuple):
@@ -237,6 +249,7 @@ class Task:
         negatives: What true links compete with in training, and the loss (`NegativeDraws`).
         own_links: Whether message passing of a mini-batch shows the links that it trains, or hides them and their
             reverses; hidden if values of edges are predicted.
+        arguments: Further arguments of your own model's factory, by name; a mapping is accepted.
     """
 
     model: ModelName | str = "sage"
@@ -261,8 +274,10 @@ class Task:
     decoder: DecoderName = "dot"
     negatives: str = "binary:1"
     own_links: OwnLinks = "shown"
+    arguments: Values = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", as_values(self.arguments))
         self._check_model()
         Whole(1, "256 is the default").check("hidden_channels", self.hidden_channels)
         Whole(1, "4 is the default").check("heads", self.heads)
@@ -316,6 +331,11 @@ class Task:
                 raise ConfigError(str(unknown_name("model", self.model, (*MODELS, *SHIPPED, _YOUR_OWN))))
             if self.own is not None and self.model in MODELS:
                 raise ConfigError(f"own must be None for a built-in model, got {self.own!r} for {self.model}")
+        if self.arguments and not names_factory(self.model):
+            raise ConfigError(
+                f"arguments must be left out for {self.model}, got {dict(self.arguments)}: only a "
+                "factory of your own takes some"
+            )
         known = {field.name: field.default for field in dataclasses.fields(self)}
         for name in self._without():
             if getattr(self, name) != known[name]:
@@ -354,6 +374,7 @@ class Task:
         parts += ["balanced class weights"] if self.class_weights != "none" else []
         parts += [self.decoder] if self.decoder != "dot" else []
         parts += [self.negatives] if self.negatives != "binary:1" else []
+        parts += [f"{name} {value}" for name, value in self.arguments]
         return ", ".join(parts)
 
     @property
@@ -378,7 +399,8 @@ class Task:
         one, another = self.own, other.own
         if self.model != other.model or one is None or another is None:
             return self.model == other.model and one is another
-        return (one.sources, one.shapes) == (another.sources, another.shapes)
+        known = one.shapes and another.shapes  # a search's values change them
+        return one.sources == another.sources and (not known or one.shapes == another.shapes)
 
     @property
     def table_model(self) -> str:
@@ -413,13 +435,54 @@ class Task:
             decoder=self.decoder,
             negatives=self.negatives,
             own_links=self.own_links,
+            arguments=self.arguments if model == self.model else (),
         )
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """Returns the task with `values` of a search in place of its own: of its fields, or of its factory's arguments.
+
+        `layers` gives a model as many hops: with the usual fanouts if this task has the usual ones, else with its own,
+        the last of them repeated. A constant learning rate has no `lr_epochs`. A factory's description stays, except
+        for the shapes of parameters.
+
+        Raises:
+            ConfigError: A value is out of range, or does not fit the others.
+        """
+        own = names_factory(self.model)
+        changes = {name: one for name, one in values.items() if name in (LEARNING_FIELDS if own else SEARCHED_FIELDS)}
+        arguments = {name: one for name, one in values.items() if name not in changes}
+        if "layers" in values:
+            changes.pop("layers", None)
+            changes["fanouts"] = self._fanouts_of(values["layers"])
+        if changes.get("lr_schedule", self.lr_schedule) == "constant":
+            changes["lr_epochs"] = None
+        if changes.get("model", self.model) != self.model:
+            changes["edge_dim"] = 0
+        if arguments:
+            changes["arguments"] = as_values(dict(self.arguments) | arguments)
+            changes["own"] = None if self.own is None else dataclasses.replace(self.own, shapes="")
+        return dataclasses.replace(self, **changes)
+
+    def value(self, name: str) -> Any:
+        """Returns this task's value of a `name` of a search; None for an argument that it does not give."""
+        if name in dict(self.arguments) or (names_factory(self.model) and name not in LEARNING_FIELDS):
+            return dict(self.arguments).get(name)
+        return self.num_layers if name == "layers" else getattr(self, name)
+
+    def _fanouts_of(self, layers: int) -> tuple[int, ...]:
+        """Returns the fanouts of so many layers, this task's own as far as they go."""
+        if layers == self.num_layers:
+            return self.fanouts
+        usual = usual_fanouts(layers)
+        if self.fanouts == usual_fanouts(self.num_layers):
+            return usual
+        return (*self.fanouts, *self.fanouts[-1:] * layers)[:layers]
 
     @property
     def factory_options(self) -> dict[str, Any]:
-        """The further arguments of the factory: the fields that a shipped model takes; none for your own."""
+        """The further arguments of the factory: the fields that a shipped model takes, or your own's `arguments`."""
         if self.model not in SHIPPED:
-            return {}
+            return dict(self.arguments)
         return {"hidden_channels": self.hidden_channels, "dropout": self.dropout, "layers": self.num_layers}
 
     @property
@@ -440,6 +503,7 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types, without the later ones (`later_defaults`) at their defaults."""
         fields = dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
+        fields["arguments"] = dict(self.arguments) or ()
         for name in ("native", "edge_values", "edge_dim") if self.own is not None else ():  # added later, too
             if not fields["own"][name]:
                 del fields["own"][name]

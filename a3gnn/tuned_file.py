@@ -42,7 +42,7 @@ def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:
 
 
 def tuned_config(path: Any) -> tuple[TrainConfig, Task | None]:
-    """Returns the configuration in the tuned.json at `path`, or in the folder `path`, and its task if the file has one.
+    """Returns the configuration in the tuned.json at `path`, or in the folder `path`, and what it trains, if known.
 
     Raises:
         UsageError: `path` is no path.
@@ -50,8 +50,8 @@ def tuned_config(path: Any) -> tuple[TrainConfig, Task | None]:
     """
     file, fields = read_tuned(path)
     try:
-        task = fields.get("task")
-        return TrainConfig.from_dict(fields["config"]), None if task is None else Task.from_dict(task)
+        task, config = fields.get("task"), TrainConfig.from_dict(fields["config"])
+        return config, None if task is None else config.task_of(Task.from_dict(task))
     except (KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{file} must be a complete tuned.json, but a field is missing or has the wrong type ({error}); tune again"

@@ -44,6 +44,7 @@ VOCABULARY = {
     "option_names",
     "pareto",
     "prediction",
+    "search",
     "search_values",
     "seeding",
     "setting",

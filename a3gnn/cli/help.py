@@ -28,7 +28,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
                 *("accuracy_epochs", "target", "split", "split_seed"),
             ),
         ),
-        ("Search", ("fix", "ranges", "engine", "seed", "store", "host_memory_limit")),
+        ("Search", ("search", "fix", "ranges", "engine", "seed", "store", "host_memory_limit")),
         ("Other machines", ("server", "token", *_TRIALS)),
         _OTHER,
     ),

@@ -12,6 +12,7 @@ from a3gnn.cli.completion import DATASET, FIX, PRIORITY, RANGE
 from a3gnn.cli.options import SIZE_LIMIT, added, model_options, split_options, take_fields
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.search import search_from
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.units import parse_size
@@ -61,6 +62,8 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     asked = dict(options)
     task = take_task(asked, asked["seed"])
+    if "search" in asked:
+        asked["search"] = search_from(asked["search"])
     return asked | {"task": task, "fix": dict(map(_fix, asked["fix"])), "ranges": dict(map(_range, asked["ranges"]))}
 
 

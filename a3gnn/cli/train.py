@@ -208,7 +208,7 @@ def train(
         from a3gnn.training.tuned import TunedConfig
 
     promised = None if path is None else TunedConfig.read(path)
-    task = Task() if promised is None else promised.setting.task
+    task = Task() if promised is None else promised.task
     if task.is_own:
         import_from_here()
     changed = _take_changes(options, task, seed)

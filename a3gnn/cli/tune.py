@@ -42,6 +42,12 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
     help="Chooses the trials: ppo, ei, gp, tpe, nsga2, random or exhaustive.",
 )
 @click.option(
+    "--search",
+    multiple=True,
+    metavar="KEY=VALUES|FILE.toml",
+    help="Also try values of the model or of training: layers=2,3 or lr=1e-4:1e-1:log. May be repeated.",
+)
+@click.option(
     "--target-accuracy",
     type=float,
     metavar="PERCENT",
@@ -174,7 +180,7 @@ def tune_on_server(
     if options["out"] is not None:
         check_folder(options["out"], resume=False)
     order = {name: value for name, value in options.items() if name not in _OWN}
-    order |= {name: asked[name] for name in ("fix", "ranges")}
+    order |= {name: asked[name] for name in ("fix", "ranges", "search")}
     if isinstance(order["budget"], float):
         order["budget"] = f"{order['budget']}s"
     study = Client(url, token).start(options["dataset"], **order)

@@ -135,7 +135,7 @@ def _held(config: ConfigLike | None) -> LoaderConfig:
         return LoaderConfig(*tuned_config(config))
     holder = config if hasattr(config, "setting") else getattr(config, "tuned", None)
     setting = getattr(holder, "setting", None)
-    return LoaderConfig(held, setting.task if isinstance(setting, Setting) else None)
+    return LoaderConfig(held, held.task_of(setting.task) if isinstance(setting, Setting) else None)
 
 
 class LoaderArguments(NamedTuple):

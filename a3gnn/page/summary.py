@@ -30,6 +30,7 @@ from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.physics.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.physics.stage_seconds import UNCALIBRATED, Calibration, train_terms
 from a3gnn_surrogate.rows import OUTPUTS, MeasuredSetting, own_calibration
+from a3gnn_surrogate.search_points import by_task, costly
 
 #: Display names of the parts of a step: three measured stages, and the parts of training.
 PARTS = (
@@ -191,10 +192,15 @@ def step_views(measured: Measured) -> dict[str, Any]:
     columns = as_columns([measured.trials[one.trial].measurement.config for one in steps])
     stages = np.array([one.stages for one in steps])[:, [0, 1, 3]]
     nothing_else = np.full((len(steps), len(OUTPUTS)), np.nan)
-    rows = MeasuredSetting(setting, columns, expected_work(columns, setting), nothing_else, stages)
+    parts, groups = [], by_task(columns, setting)
+    for own, places in groups:
+        some = {name: values[places] for name, values in columns.items()}
+        work = expected_work(some, own)
+        parts.append(MeasuredSetting(own, setting, some, work, nothing_else[places], stages[places]))
     # Factors fitted to the trials, or the equations' own if there are few trials.
-    calibration = own_calibration([rows], UNCALIBRATED) or UNCALIBRATED
-    split = _split(rows, calibration)
+    calibration, split = own_calibration(parts, UNCALIBRATED) or UNCALIBRATED, np.empty((len(steps), 5))
+    for (_, places), part in zip(groups, parts, strict=True):
+        split[places] = _split(part, calibration)
     trials = [
         {
             "index": one.trial,
@@ -223,12 +229,13 @@ def _helps(measured: Measured, index: int, calibration: Calibration) -> dict[str
     config = measured.trials[index].measurement.config
     changes = [
         (knob, value)
-        for knob in measured.history.space.knobs
+        for knob in measured.history.space.systems.knobs
         for value in knob.values
         if value != getattr(config, knob.name) and _may_help(measured, knob.name, getattr(config, knob.name), value)
     ]
     others = [config.replace(**{knob.name: value}).canonical() for knob, value in changes]
-    found = analytic_metrics(as_columns([config, *others]), measured.history.study.setting, calibration)
+    setting = costly(config.searched, measured.history.study.setting)
+    found = analytic_metrics(as_columns([config, *others]), setting, calibration)
     gains = found["throughput_epochs_per_s"][1:] / found["throughput_epochs_per_s"][0]
     best: dict[str, dict[str, Any]] = {}
     for (knob, value), gain in zip(changes, gains.tolist(), strict=True):

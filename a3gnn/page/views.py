@@ -174,6 +174,7 @@ def _row(measured: Measured, index: int) -> dict[str, Any]:
         "name": measured.names[index],
         "reason": trial.reason,
         "config": measurement.config.to_dict(),
+        "values": measured.history.space.values(measurement.config),
         "describe": describe_config(measurement.config),
         "took_s": measurement.seconds,
         "created": measurement.created,
@@ -224,7 +225,9 @@ def _curve(measured: Measured, index: int) -> dict[str, Any] | None:
 
 def knob_views(measured: Measured) -> list[dict[str, Any]]:
     """Returns a dict per knob: its values in the trials, sorted, the text of each, and whether they differ."""
-    return [_knob(knob, [getattr(trial.measurement.config, knob.name) for trial in measured.trials]) for knob in KNOBS]
+    space = measured.history.space
+    values = [space.values(trial.measurement.config) for trial in measured.trials]
+    return [_knob(knob, [one[knob.name] for one in values]) for knob in (*KNOBS, *space.searched)]
 
 
 def _knob(knob: Knob, found: list[Any]) -> dict[str, Any]:
@@ -241,7 +244,7 @@ def _knob(knob: Knob, found: list[Any]) -> dict[str, Any]:
 
 def _order(knob: Knob, value: Any) -> Any:
     """Returns the sort key of a value: choices in declared order, and None, the task's value, last."""
-    if isinstance(value, str):
+    if isinstance(value, str) or (knob.scale == "choice" and value is not None):
         return knob.values.index(value) if value in knob.values else len(knob.values)
     return float("inf") if value is None else value
 
@@ -253,6 +256,8 @@ def _knob_text(knob: Knob, value: Any) -> str:
     if isinstance(knob.domain, Size):
         return format_size(value) if value else "none"
     value = knob.text(value)
+    if knob.scale == "choice":
+        return str(value)
     return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 

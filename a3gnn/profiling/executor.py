@@ -119,7 +119,7 @@ class LocalExecutor:
             and (config.feature_tier == "disk" or config.num_partitions > 1)
         ):
             steps["prepare_halves"] = "while float16 features were written"
-        fields = {"config": config.to_dict(), "task": request.setting.task.to_dict()}
+        fields = {"config": config.to_dict(), "task": request.task.to_dict()}
         for name, what in steps.items():
             ended = self._run(name, {"graph_folder": request.graph_folder, **fields}, request)
             if isinstance(ended, Failure):
@@ -137,7 +137,7 @@ class LocalExecutor:
             argument,
             timeout_s=plan.timeout_s,
             limit_bytes=plan.host_limit_bytes,
-            imports=imports_of(request.setting.task, request.setting.hardware.has_device),
+            imports=imports_of(request.task, request.setting.hardware.has_device),
         )
         return _failure(ended, request, by_system=oom_kills() > kills) or ended
 

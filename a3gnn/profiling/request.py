@@ -16,6 +16,7 @@ from a3gnn.launch import QUICK
 from a3gnn.learning_curve import ROUNDING, CurveEnd, LearningCurve, Pace, next_point
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn_surrogate.curve_ends import CurveEnds
 
 #: Prefix of a failure's detail if it happened before the trial, while its partitions were made.
@@ -187,6 +188,11 @@ class TrialRequest:
     plan: TrialPlan
     known_curve: LearningCurve | None = None
     curve_state: str = ""
+
+    @property
+    def task(self) -> Task:
+        """What is trained: the setting's task, with the configuration's values of a search."""
+        return self.config.task_of(self.setting.task)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the request as one JSON object."""

@@ -27,6 +27,7 @@ from a3gnn.profiling.timing import Clocks, Epochs, Timing, time_windows
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
 from a3gnn.training.curve import first_point, train_curve
+from a3gnn.training.describe import redescribed
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
@@ -148,11 +149,12 @@ def rehearse(trainer: Trainer, evaluations: int, *, tests: bool) -> float:
 def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, Any] | None:
     """Returns the metrics of a trial whose files took `before_s` seconds to make, or None if kernels were compiled."""
     _limit_device(request)
-    if request.setting.task.is_own:
-        Factory.of(request.setting.task.model).load()  # imports it before set-up is timed, as trainings do
+    if request.task.is_own:
+        Factory.of(request.task.model).load()  # imports it before set-up is timed, as trainings do
     graph = Graph.load(request.graph_folder)
+    task = redescribed(request.task, graph)
     begin = perf_counter()
-    with _trainer(graph, request, scratch) as trainer:
+    with _trainer(graph, task, request, scratch) as trainer:
         setup_s = before_s + perf_counter() - begin
         plan = dataclasses.replace(request.plan, warmup_batches=request.plan.warmup_batches + trainer.trying_batches)
         epochs = Epochs(trainer.steps, trainer.starts, trainer.batches_per_epoch)
@@ -172,8 +174,8 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
     return found | {"peak_device_bytes": _peak_device_bytes(request)}
 
 
-def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
-    config, task = request.config, request.setting.task
+def _trainer(graph: Graph, task: Task, request: TrialRequest, scratch: str) -> Trainer:
+    config = request.config
     options = TrainerOptions(scratch, evaluation_bytes=request.plan.evaluation_bytes)
     if config.trainers > 1:
         from a3gnn.hybrid.trainers.opening import open_hybrid

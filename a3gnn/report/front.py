@@ -152,11 +152,11 @@ class Front(FrontRows):
 
     def records(self) -> list[dict[str, Any]]:
         """Returns a dict per row: every knob and figure by name, sizes in bytes; unknown values are None."""
-        return [row.record() for row in self.rows]
+        return [row.record() | dict.fromkeys(self._searched) | dict(row.config.searched) for row in self.rows]
 
     def csv(self) -> str:
         """Returns `records` as CSV; unknown values are empty."""
-        return csv_text(FrontRow.columns(), self.records())
+        return csv_text([*FrontRow.columns(), *self._searched], self.records())
 
     def to_dataframe(self) -> DataFrame:
         """Returns `records` as a pandas DataFrame, a row per measured configuration.
@@ -165,8 +165,13 @@ class Front(FrontRows):
             MissingDependencyError: pandas is not installed.
         """
         pandas = optional("pandas", "dataframe", "A front as a DataFrame")
-        frame: DataFrame = pandas.DataFrame(self.records(), columns=FrontRow.columns())
+        frame: DataFrame = pandas.DataFrame(self.records(), columns=[*FrontRow.columns(), *self._searched])
         return frame
+
+    @property
+    def _searched(self) -> list[str]:
+        """Names of a search that a row has another value of than the task."""
+        return sorted({name for row in self.rows for name, _ in row.config.searched})
 
     def plot(self, title: str = "") -> Figure:
         """Returns the front as a figure: speed against memory, colored by validation quality (`front_figure`).

@@ -29,7 +29,8 @@ def describe_config(config: TrainConfig) -> str:
         value, when = fields[knob.name], knob.show.when
         if value != knob.default if when is None else when.holds(fields):
             line += ("" if _continues(knob) or not line else ", ") + describe_knob(knob, value)
-    return line or BASELINE_WORDS
+    searched = ", ".join(f"{name} {_shown(value)}" for name, value in config.searched)
+    return ", ".join(filter(None, (searched, line))) or BASELINE_WORDS
 
 
 def describe_knob(knob: Knob, value: Any) -> str:
@@ -44,8 +45,13 @@ def describe_knob(knob: Knob, value: Any) -> str:
     return knob.show.words.format(value)
 
 
+def _shown(value: Any) -> str:
+    """Returns a value of a search in text."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 class Change(NamedTuple):
-    """A knob in which a configuration differs from the baseline: its name, both values, and how lines print the new."""
+    """A knob, or a name of a search, that differs from the baseline: both values, and how lines print the new one."""
 
     name: str
     before: str
@@ -54,9 +60,12 @@ class Change(NamedTuple):
 
 
 def changes_of(config: TrainConfig, task: Task) -> tuple[Change, ...]:
-    """Returns the knobs in which `config` differs from the baseline, in the order of `describe_config`."""
+    """Returns the values in which `config` differs from the baseline, of a search and of knobs, as `describe_config`.
+
+    `task` is the baseline's.
+    """
     own, baseline = config.canonical().knobs(), TrainConfig().canonical().knobs()
-    found = []
+    found = [Change(name, _shown(task.value(name)), _shown(value), "") for name, value in config.searched]
     for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
         value, before = own[knob.name], baseline[knob.name]
         if value != before:

@@ -58,7 +58,7 @@ class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-
         self.tuned = config if isinstance(config, TunedConfig) else TunedConfig.read(config)
         given = self.tuned.spec if data is None else data
         self.data: Any = given if is_data(given) else as_graph(given)
-        task = self.tuned.setting.task
+        task = self.tuned.task
         self._train: dict[str, Any] = {
             "num_neighbors": list(num_neighbors or task.fanouts),
             "config": self.tuned,

@@ -92,6 +92,18 @@ def described(task: Task, graph: Graph) -> Task:
     return dataclasses.replace(task, own=own)
 
 
+def redescribed(task: Task, graph: Graph) -> Task:
+    """Returns `task` with a description of the model that a search's arguments make; others are returned unchanged."""
+    if task.own is None or task.own.shapes:
+        return task
+    found = described(task, graph)
+    assert found.own is not None
+    own = dataclasses.replace(
+        found.own, repeats=task.own.repeats, sampled=task.own.sampled, pass_bytes=task.own.pass_bytes
+    )
+    return dataclasses.replace(found, own=own)
+
+
 def by_kernels(cost: OwnCost) -> OwnCost:
     """Returns the cost of a model all of whose convolutions are sums by kernels, from its cost by PyG's code.
 

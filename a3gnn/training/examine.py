@@ -17,8 +17,10 @@ from a3gnn.errors import ModelError, UsageError
 from a3gnn.evaluation.choose_metric import notify_edges
 from a3gnn.evaluation.own_evaluator import EvaluationPlans
 from a3gnn.graphs.graph import Graph
+from a3gnn.models.own.factory import Factory
 from a3gnn.option_names import option
 from a3gnn.process.worker import Ended, Worker
+from a3gnn.search import Search, Searched, factory_names, with_arguments
 from a3gnn.task import Task
 from a3gnn.training.describe import described
 from a3gnn.training.trainer import Trainer
@@ -40,6 +42,7 @@ def examined(
     *,
     left_s: float = math.inf,
     limit_bytes: int | None = None,
+    search: Search = (),
     notify: Callable[[str], None] = lambda line: None,
 ) -> Task:
     """Returns `task` with a description of its model, including whether it trains reproducibly and how it is evaluated.
@@ -51,6 +54,7 @@ def examined(
         graph: The graph to train on.
         evaluation_bytes: Memory limit of a pass of evaluation.
         left_s: Remaining seconds of the budget.
+        search: Names of the factory's arguments, whose values are tried out one by one; the task gets the baseline's.
         limit_bytes: Memory limit of the process, at least `_LEAST_BYTES`, in addition to its limit by free memory; None
             for no further limit.
         notify: Called with a message about the wait and its time limit.
@@ -64,18 +68,21 @@ def examined(
         return task
     folder = str(graph.on_disk().folder)
     argument = {"task": task.to_dict(), "graph_folder": folder, "evaluation_bytes": evaluation_bytes}
+    argument["search"] = [one.to_dict() for one in factory_names(search)]
     timeout_s = min(max(left_s, _LEAST_SECONDS), _MOST_SECONDS)
     if limit_bytes is not None:
         limit_bytes = max(limit_bytes, _LEAST_BYTES)
     notify(f"examining {task.model} on a few mini-batches (up to {format_duration(timeout_s)})")
     with Worker() as worker:
         ended = worker.run(f"{__name__}:examine", argument, timeout_s=timeout_s, limit_bytes=limit_bytes)
-    found = ended.result
-    if found is None:
-        raise ModelError(_why_not_examined(task.model, timeout_s, ended))
-    if "error" in found:
-        raise (UsageError if found["usage"] else ModelError)(found["error"])
-    task = Task.from_dict(found["task"])
+        found = ended.result
+        if found is None:
+            raise ModelError(_why_not_examined(task.model, timeout_s, ended))
+        _refuse(found)
+        task = Task.from_dict(found["task"])
+        if argument["search"]:  # values that take too much memory or time are for trials to find out
+            argument["task"] = found["task"]
+            _refuse(worker.run(f"{__name__}:try_values", argument, timeout_s=timeout_s, limit_bytes=limit_bytes).result)
     notify_edges(task, graph, notify)
     return task
 
@@ -85,7 +92,7 @@ def examine(argument: dict[str, Any]) -> dict[str, Any]:
     try:
         graph, known = Graph.load(argument["graph_folder"]), dict(argument["task"])
         known.pop("own", None)
-        task = described(Task.from_dict(known), graph)
+        task = described(_with_arguments(Task.from_dict(known), argument["search"]), graph)
         assert task.own is not None
         plans = EvaluationPlans.of(graph, task, argument["evaluation_bytes"])
         if task.own.native:
@@ -99,6 +106,38 @@ def examine(argument: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         trace = "".join(traceback.format_exception(error)).rstrip()
         return {"error": f"training {argument['task']['model']} raised an exception:\n{trace}", "usage": False}
+
+
+def try_values(argument: dict[str, Any]) -> dict[str, Any]:
+    """Builds the model with each value of the `argument` of `examined` in turn; returns `{}`, or the error's fields."""
+    graph, task = Graph.load(argument["graph_folder"]), Task.from_dict(argument["task"])
+    for one in map(Searched.from_dict, argument["search"]):
+        for value in one.values:
+            trial = task.with_values({one.name: value})
+            try:
+                Factory.of(task.model).build_for(trial, graph.in_channels, graph.num_classes)
+            except ModelError as error:
+                cause = error.__cause__
+                if isinstance(cause, MemoryError) or "alloc" in str(cause):
+                    continue
+                why = str(error) if cause is None else f"{type(cause).__name__}: {cause}"
+                return {"error": f"search: {task.model} refuses {one.name}={value!r}: {why}", "usage": True}
+    return {}
+
+
+def _with_arguments(task: Task, search: list[dict[str, Any]]) -> Task:
+    """Returns `task` with the baseline's arguments of its factory, which must take all names of `search`."""
+    names = tuple(map(Searched.from_dict, search))
+    if not names:
+        return task
+    defaults = Factory.of(task.model).check_arguments([one.name for one in names])
+    return with_arguments(names, task, defaults)[1]
+
+
+def _refuse(found: dict[str, Any] | None) -> None:
+    """Raises the error in the result of a process, if there is one."""
+    if found is not None and "error" in found:
+        raise (UsageError if found["usage"] else ModelError)(found["error"])
 
 
 def _why_not_examined(model: str, timeout_s: float, ended: Ended) -> str:

@@ -88,7 +88,9 @@ class TrainRequest:
         graph = graph.on_disk()
         if task is None and tuned is None and metric is None:
             metric = AUTO
-        given = task or (tuned.setting.task if tuned else Task())
+        given = task or (tuned.task if tuned else Task())
+        if isinstance(config, TrainConfig):
+            given = config.task_of(given)
         judged = with_metric(given if model is None else given.with_model(model), metric, graph, notify)
         chosen = config if tuned is None else tuned.config
         assert isinstance(chosen, TrainConfig)
@@ -115,7 +117,7 @@ class TrainRequest:
         with waiting(notify, line):
             task = described(self.task, self.graph)
         notify_edges(task, self.graph, notify)
-        before = None if self.tuned is None else self.tuned.setting.task
+        before = None if self.tuned is None else self.tuned.task
         if before is not None and before.model == task.model and not task.is_same_model(before):
             notify(
                 f"warning: {task.model} or one of its imports has changed since the tune; it may be slower, or take "

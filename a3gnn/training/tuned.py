@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from a3gnn.measurement import Failure, Metrics
 from a3gnn.option_names import option
 from a3gnn.setting import Setting
 from a3gnn.storage.atomic import write_text
+from a3gnn.task import Task
 from a3gnn.tuned_file import read_tuned
 from a3gnn.units import format_seconds, short_duration
 
@@ -111,6 +113,11 @@ class TunedConfig:
     left_out: tuple[str, ...] = ()
     no_gain: Mapping[str, Any] | None = None
     heuristics: Mapping[str, Mapping[str, float]] | None = None
+
+    @property
+    def task(self) -> Task:
+        """What the configuration trains: the setting's task, with the values of a search."""
+        return self.config.task_of(self.setting.task)
 
     @property
     def trained(self) -> Trained | None:
@@ -235,7 +242,33 @@ class TunedConfig:
         """
         from a3gnn.training.own_loop import applied  # imports torch
 
-        return applied(self.config, self.setting, model, optimizer, batches_per_epoch)
+        return applied(
+            self.config, dataclasses.replace(self.setting, task=self.task), model, optimizer, batches_per_epoch
+        )
+
+    def make_model(self, in_channels: int | None = None, out_channels: int | None = None) -> nn.Module:
+        """Returns a new, untrained module of the tuned model for your own loop, with the values of a search.
+
+        Your own factory makes it, or it is PyG's module of the built-in model.
+
+        Args:
+            in_channels: Columns of the features; by default the tune's.
+            out_channels: Outputs; by default the tune's.
+
+        Raises:
+            UsageError: There is no such factory.
+            ModelError: The factory raised an exception.
+            ConfigError: PyG has no such module.
+        """
+        graph, task = self.setting.graph, self.task
+        channels = in_channels or graph.num_features, out_channels or graph.num_classes
+        if task.is_own:
+            from a3gnn.models.own.factory import Factory  # imports torch
+
+            return Factory.of(task.model).build(*channels, task.seed, **task.factory_options)
+        from a3gnn.training.pyg_modules import pyg_module
+
+        return pyg_module(task, *channels)
 
     def write(self, path: str | Path) -> None:
         """Writes tuned.json to `path`, atomically."""

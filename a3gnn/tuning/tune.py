@@ -44,6 +44,7 @@ from a3gnn.tuning.study.folder import repeating_as_before
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import BEYOND, why_infeasible
 from a3gnn.tuning.study.study import TuneRequest
+from a3gnn.tuning.tell.tried_trial import TriedTrial
 from a3gnn.tuning.verify.verification import verify
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ def tune(
     hardware: Hardware | None = None,
     split: str | Sequence[float] | None = None,
     split_seed: int = 0,
+    search: Mapping[str, Any] | None = None,
+    enqueue: Sequence[Mapping[str, Any]] = (),
+    callback: Callable[[TriedTrial], object] | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> TuneResult:
     """Returns the best measured configuration that keeps the limits on this machine.
@@ -124,6 +128,12 @@ def tune(
         split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2". Labeled nodes are then split at
             random, in place of the graph's own split. None keeps the graph's split.
         split_seed: Seed of that random split.
+        search: Names with the values to try, in addition to the knobs: fields of the task, or arguments of your own
+            model's factory. A value is a list of choices, (low, high), or a distribution of Optuna
+            (docs/howto/search.md).
+        enqueue: Trials to run first: values of knobs and of names of the search; the others are the baseline's.
+        callback: Called after each trial of the search. If it returns True, the search ends; the best configurations
+            are still verified, and one is chosen.
         notify: Takes each line of progress; by default they are printed, in a script to stderr.
 
     Raises:
@@ -149,6 +159,8 @@ def tune(
         seed=seed,
         accuracy_epochs=accuracy_epochs,
         target_accuracy=target_accuracy,
+        search=search,
+        enqueue=enqueue,
     )
     check_places(out, store, resume)
     if hardware is not None and not isinstance(hardware, Hardware):
@@ -183,6 +195,7 @@ def tune(
             notify=notify,
         )
         with opened as (history, runner):
+            runner.callback = callback
             try:
                 return tune_study(history, runner)
             except KeyboardInterrupt as interrupt:
@@ -203,6 +216,7 @@ def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, no
         graph,
         request.evaluation_bytes,
         left_s=Budget(request.budget, started).left_s,
+        search=request.search,
         limit_bytes=min(limits, default=None),
         notify=notify,
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.checks import OneOf
-from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.config import KNOBS, SEARCHED, TrainConfig, number_of
 from a3gnn.errors import UsageError
 from a3gnn.knobs import ALL, NEVER, Knob
 from a3gnn.task import Task
@@ -37,18 +37,22 @@ _HOPS = {"seed_fanout": slice(0, 1), "deep_fanout": slice(1, None)}
 def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[Any]]:
     """Returns `configs` as canonical columns: configurations that run identically get equal values.
 
+    With a search there is one more column, `SEARCHED`, with the number of each configuration's values (`number_of`).
+
     Raises:
         UsageError: A knob's column is missing, or the columns differ in length.
     """
     if not isinstance(configs, Mapping):
+        numbers = np.array([number_of(config.searched) for config in configs], dtype=np.int64)
         configs = {k.name: np.array([k.coded(getattr(config, k.name)) for config in configs]) for k in KNOBS}
+        configs |= {SEARCHED: numbers} if numbers.any() else {}
     missing = [name for name in KNOB_NAMES if name not in configs]
     if missing:
         raise UsageError(f"columns must have every knob, but {', '.join(missing)} are missing; see SearchSpace.columns")
     lengths = {name: len(configs[name]) for name in KNOB_NAMES}
     if len(set(lengths.values())) > 1:
         raise UsageError(f"columns must have the same length, got {lengths}")
-    columns = {name: np.asarray(configs[name]) for name in KNOB_NAMES}
+    columns = {name: np.asarray(configs[name]) for name in (*KNOB_NAMES, SEARCHED) if name in configs}
     return columns | {
         knob.name: np.where(knob.idle.holds(columns), knob.coded(knob.default), columns[knob.name])
         for knob in KNOBS

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.features import LEARNING_POINTS
+from a3gnn_surrogate.features import learning_inputs
 from a3gnn_surrogate.local import LocalCorrection, half_width
 from a3gnn_surrogate.physics.stage_seconds import Calibrations
 from a3gnn_surrogate.residual import ResidualModel, group_folds, refit
-from a3gnn_surrogate.rows import LEARNED, OUTPUTS, RELEVANT, THROUGHPUT, RowSource, TrainingRows, own_calibration
+from a3gnn_surrogate.rows import LEARNED, OUTPUTS, THROUGHPUT, RowSource, TrainingRows, own_calibration, relevant_inputs
 
 
 class Corrected(NamedTuple):
@@ -132,7 +132,7 @@ class CorrectionFit:
 
     def _refined(self, calibrations: Calibrations, key: str, kept: NDArray[np.bool_] | None = None) -> Calibrations:
         settings = self.source.settings[key]
-        own = own_calibration(settings, calibrations.of(settings[0].setting), kept)
+        own = own_calibration(settings, calibrations.of(settings[0].asked), kept)
         if own is None:
             return calibrations
         return dataclasses.replace(calibrations, own={**calibrations.own, key: own})
@@ -147,12 +147,12 @@ class CorrectionFit:
             noise = self.noise[machine] ** 2
             variances[THROUGHPUT] = dataclasses.replace(variances[THROUGHPUT], noise=noise)
         residuals = one_per_curve(own.points, _unexplained(own, models))
-        found = LocalCorrection.fit(own.points, residuals, variances, RELEVANT)
+        found = LocalCorrection.fit(own.points, residuals, variances, relevant_inputs(own.points))
         if failed is None or not len(failed):
             return found
         beyond = expected_beyond(_unexplained(failed, models), *found.predict(failed.points))
         points, residuals = np.concatenate([own.points, failed.points]), np.concatenate([residuals, beyond])
-        return LocalCorrection.fit(points, residuals, variances, RELEVANT)
+        return LocalCorrection.fit(points, residuals, variances, relevant_inputs(points))
 
     def _own_scales(self, key: str, correction: LocalCorrection) -> Array:
         """Returns scales from the errors on the setting's own rows, each fold predicted from all other rows.
@@ -204,7 +204,7 @@ def expected_beyond(bound: Array, mean: Array, deviation: Array) -> Array:
 
 def _curves(points: Array) -> NDArray[np.int64]:
     """Returns a number per learning curve for each of `points`, int64, shape (n,)."""
-    return np.unique(points[:, LEARNING_POINTS], axis=0, return_inverse=True)[1].reshape(-1)
+    return np.unique(learning_inputs(points), axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def one_per_curve(points: Array, residuals: Array) -> Array:

@@ -16,6 +16,7 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import FULL_FANOUT, UNVARIED, Array, Columns, as_columns, cached_share, knob_values
+from a3gnn_surrogate.search_points import NO_SEARCH, SearchPoints
 
 #: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
 _PLAIN_ANALYTIC = ("accuracy_drop", "cache_hit_rate")
@@ -180,6 +181,13 @@ def knob_points(columns: Columns, setting: Setting) -> Array:
     return np.stack(values, axis=1).astype(np.float64)
 
 
-def kernel_points(columns: Columns, setting: Setting) -> Array:
-    """Returns `knob_points` in length scales of the kernel."""
-    return knob_points(columns, setting) / LENGTH_SCALES
+def kernel_points(columns: Columns, setting: Setting, search: SearchPoints = NO_SEARCH) -> Array:
+    """Returns `knob_points` in length scales of the kernel, and then the inputs of a search."""
+    points = knob_points(columns, setting) / LENGTH_SCALES
+    return np.hstack([points, search.at(columns, len(points))]) if search.names else points
+
+
+def learning_inputs(points: Array) -> Array:
+    """Returns the inputs of `points` that affect what is learned: all of a search's do."""
+    further = points.shape[1] - len(LEARNING_POINTS)
+    return points[:, np.concatenate([LEARNING_POINTS, np.ones(further, dtype=np.bool_)])]

@@ -10,7 +10,7 @@ benchmarks.unfinished_curves` at commit 10d4978).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn._fields import from_fields
-from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.config import KNOBS, SEARCHED, TrainConfig, number_of
 from a3gnn.figures import Figures, Reference
 from a3gnn.knobs import NEVER
 from a3gnn.learning_curve import LearningCurve, Pace, next_point
 from a3gnn.measurement import Measurement, Metrics
+from a3gnn.task import Values, as_values
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.physics.accuracy import is_reference
 
@@ -49,12 +50,19 @@ class KnownCurve:
         curve: The longest trained curve; it has points.
         batches_per_epoch: Mini-batches per epoch.
         setup_s: Seconds before the first mini-batch.
+        searched: Values of a search.
     """
 
     knobs: tuple[Any, ...]
     curve: LearningCurve
     batches_per_epoch: int
     setup_s: float
+    searched: Values = ()
+
+    @property
+    def key(self) -> tuple[tuple[Any, ...], Values]:
+        """What decides what is learned, as `learning_key` gives it."""
+        return self.knobs, self.searched
 
     def pace(self, throughput: float) -> Pace:
         """Returns the pace at a throughput in epochs per second."""
@@ -64,7 +72,7 @@ class KnownCurve:
         """Returns the fields as JSON types."""
         fields = {name: getattr(self, name) for name in KnownCurve.__slots__}
         named = {knob.name: value for knob, value in zip(_LEARNING, self.knobs, strict=True)}
-        return fields | {"knobs": named, "curve": self.curve.to_dict()}
+        return fields | {"knobs": named, "curve": self.curve.to_dict(), "searched": dict(self.searched)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -73,7 +81,8 @@ class KnownCurve:
         curve = LearningCurve.from_dict(
             {**fields["curve"], **{name: tuple(fields["curve"][name]) for name in ("batches", "val_accuracy")}}
         )
-        return cls(knobs, curve, fields["batches_per_epoch"], fields["setup_s"])
+        searched = as_values(fields.get("searched", ()))
+        return cls(knobs, curve, fields["batches_per_epoch"], fields["setup_s"], searched)
 
 
 @lru_cache(maxsize=4096)  # each fit of a tune asks for all rows of the corpus
@@ -81,6 +90,11 @@ def learning_values(config: TrainConfig) -> tuple[Any, ...]:
     """Returns the coded values that decide the mini-batches of `config`; equal learning keys have equal values."""
     values = config.learning_values()
     return tuple(knob.coded(values[knob.name]) for knob in _LEARNING)
+
+
+def learning_key(config: TrainConfig) -> tuple[tuple[Any, ...], Values]:
+    """Returns `learning_values`, and the values of a search, which all decide what is learned."""
+    return learning_values(config), config.searched
 
 
 class Learnt(NamedTuple):
@@ -125,18 +139,18 @@ class KnownCurves:
             reference: The reference that judges them; by default, what the first row of the default configuration
                 reached. A target that the default's curve misses is replaced by the usual one.
         """
-        by_key: dict[tuple[Any, ...], list[Metrics]] = {}
+        by_key: dict[tuple[tuple[Any, ...], Values], list[Metrics]] = {}
         for row in _with_curve(measurements):
-            by_key.setdefault(learning_values(row.config), []).append(_metrics(row))
-        curves = tuple(_longest(knobs, metrics) for knobs, metrics in by_key.items())
+            by_key.setdefault(learning_key(row.config), []).append(_metrics(row))
+        curves = tuple(_longest(key, metrics) for key, metrics in by_key.items())
         default = _default_row(measurements)
         if default is None:
             return cls(curves)
-        metrics, values = _metrics(default), learning_values(default.config)
-        known = _longest(values, [metrics])
+        metrics, key = _metrics(default), learning_key(default.config)
+        known = _longest(key, [metrics])
         throughput = metrics.throughput_epochs_per_s
         if reference is not None:
-            known = next(curve for curve in curves if curve.knobs == values)
+            known = next(curve for curve in curves if curve.key == key)
             if known.curve.first_reaching(reference.target) is None:
                 reference = dataclasses.replace(reference, target=reference.val_accuracy - _MAX_DROP)
             return cls(curves, known, throughput, reference)
@@ -144,8 +158,8 @@ class KnownCurves:
 
     def learned(self, measurements: Sequence[Measurement]) -> list[Learnt]:
         """Returns what each of the setting's rows learned, at its own pace, by the known curve of its key."""
-        by_key = {known.knobs: known for known in self.curves}
-        return [_learnt(row.metrics, by_key.get(learning_values(row.config)), self) for row in measurements]
+        by_key = {known.key: known for known in self.curves}
+        return [_learnt(row.metrics, by_key.get(learning_key(row.config)), self) for row in measurements]
 
     def default_seconds(self, target: float | None = None) -> float | None:
         """Returns the default's seconds to `target`, by default the reference's; None if unknown."""
@@ -160,17 +174,25 @@ class KnownCurves:
         known: NDArray[np.int64] = np.zeros(len(self.curves), np.int64)
         if not self.curves:
             return codes - 1
-        for knob, one in enumerate(_LEARNING):
-            column = np.where(one.learns.holds(columns), columns[one.name], one.coded(one.default))
-            values = list(dict.fromkeys(curve.knobs[knob] for curve in self.curves))
+        for column, own in self._learning(columns):
+            values = list(dict.fromkeys(own))
             code = np.full(len(codes), len(values))
             for index, value in enumerate(values):
                 code[column == value] = index
             codes = codes * (len(values) + 1) + code
-            known = known * (len(values) + 1) + np.array([values.index(curve.knobs[knob]) for curve in self.curves])
+            known = known * (len(values) + 1) + np.array([values.index(one) for one in own])
         order = known.argsort()
         nearest = order[np.minimum(np.searchsorted(known, codes, sorter=order), len(order) - 1)]
         return np.where(known[nearest] == codes, nearest, -1)
+
+    def _learning(self, columns: Columns) -> Iterator[tuple[NDArray[Any], list[Any]]]:
+        """Yields each column that decides what is learned, and its values in `curves`."""
+        for knob, one in enumerate(_LEARNING):
+            column = np.where(one.learns.holds(columns), columns[one.name], one.coded(one.default))
+            yield column, [curve.knobs[knob] for curve in self.curves]
+        searched = [number_of(curve.searched) for curve in self.curves]
+        if SEARCHED in columns or any(searched):
+            yield columns.get(SEARCHED, np.zeros(len(columns["batch_size"]), np.int64)), searched
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
@@ -201,12 +223,12 @@ def _metrics(measurement: Measurement) -> Metrics:
     return measurement.metrics
 
 
-def _longest(knobs: tuple[Any, ...], rows: Sequence[Metrics]) -> KnownCurve:
+def _longest(key: tuple[tuple[Any, ...], Values], rows: Sequence[Metrics]) -> KnownCurve:
     """Returns the longest curve of `rows` of one learning key, which all have a curve."""
     curves = [metrics.curve for metrics in rows if metrics.curve is not None]
     longest = max(curves, key=lambda curve: curve.trained)
     setup = float(np.median([metrics.setup_seconds for metrics in rows]))
-    return KnownCurve(knobs, longest, rows[0].batches_per_epoch, setup)
+    return KnownCurve(key[0], longest, rows[0].batches_per_epoch, setup, key[1])
 
 
 def _default_row(measurements: Sequence[Measurement]) -> Measurement | None:

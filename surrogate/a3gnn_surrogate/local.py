@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.features import POINT_NAMES
-from a3gnn_surrogate.rows import LEARNED, RELEVANT, TrainingRows
+from a3gnn_surrogate.rows import LEARNED, TrainingRows, relevant_inputs
 
 #: Directions with a smaller share of the kernel's largest eigenvalue are dropped, because they vanish in the noise.
 _LEAST_EIGENVALUE = 1e-6
@@ -320,7 +320,9 @@ def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceC
     remaining = np.full(len(errors), np.nan)
     for own, default in _settings(rows, output):
         first = default[:1]
-        local = LocalCorrection.fit(rows.points[first], errors[first, None], [variances], RELEVANT[[output]])
+        local = LocalCorrection.fit(
+            rows.points[first], errors[first, None], [variances], relevant_inputs(rows.points)[[output]]
+        )
         others = np.setdiff1d(own, default if output in LEARNED else first)
         correction = local.predict(rows.points[others])
         remaining[others] = (errors[others] - correction.mean[:, 0]) / correction.deviation[:, 0]
@@ -337,7 +339,9 @@ def scores_beside_default(errors: Array, rows: TrainingRows, variances: Variance
     beside = np.full(len(errors), np.nan)
     for own, default in _settings(rows, output):
         others = np.setdiff1d(own, default)
-        local = LocalCorrection.fit(rows.points[default[:1]], np.zeros((1, 1)), [variances], RELEVANT[[output]])
+        local = LocalCorrection.fit(
+            rows.points[default[:1]], np.zeros((1, 1)), [variances], relevant_inputs(rows.points)[[output]]
+        )
         deviation = local.predict(rows.points[others]).deviation[:, 0]
         beside[others] = (errors[others] - np.median(errors[default])) / deviation
     return beside
@@ -348,7 +352,7 @@ def _settings(rows: TrainingRows, output: int) -> Iterator[tuple[NDArray[np.int6
 
     Rows repeat each other if they are equal in the inputs that `output` depends on.
     """
-    points = rows.points[:, RELEVANT[output]]
+    points = rows.points[:, relevant_inputs(rows.points)[output]]
     for setting in np.unique(rows.settings):
         own = np.flatnonzero(rows.settings == setting)
         first = own[int(rows.reference[own].argmax())]

@@ -20,7 +20,7 @@ from a3gnn.errors import unknown_name
 from a3gnn.seeding import generator
 from a3gnn_surrogate import local
 from a3gnn_surrogate.columns import MAX_FOLDS, Array
-from a3gnn_surrogate.rows import ACCURACY_DROP, OUTPUTS, RELEVANT, RowSource, TrainingRows
+from a3gnn_surrogate.rows import ACCURACY_DROP, OUTPUTS, RowSource, TrainingRows, relevant_inputs
 
 Features = NDArray[np.float32]
 #: For each fold, which rows are held out: bool, shape (n,).
@@ -337,7 +337,9 @@ def fit_residual_model(
     errors = held_out_errors(source, output, weights, learner, seed)
     learner.fit(rows.features[usable], centred[usable], weights[usable])
     intercept = _mean_of_means(rows.residual(output), rows.settings)
-    variances = variance_components(errors, rows.points[:, RELEVANT[output]], rows.settings, prior.variances)
+    variances = variance_components(
+        errors, rows.points[:, relevant_inputs(rows.points)[output]], rows.settings, prior.variances
+    )
     kinds = local.KindFactors()
     if output == ACCURACY_DROP:
         kinds = local.KindFactors.of(local.scores_given_default(errors, rows, variances, output), rows.points)

@@ -19,6 +19,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.prediction import log_points
 from a3gnn.setting import Setting, setting_key, task_graph_key
+from a3gnn.task import Values
 from a3gnn_surrogate.columns import Array, as_columns
 from a3gnn_surrogate.features import (
     FEATURE_NAMES,
@@ -33,6 +34,7 @@ from a3gnn_surrogate.physics.accuracy import is_reference
 from a3gnn_surrogate.physics.analytic import Work, analytic_metrics, expected_work
 from a3gnn_surrogate.physics.memory import memory_terms, training_peak
 from a3gnn_surrogate.physics.stage_seconds import UNCALIBRATED, Calibration, Calibrations, stage_seconds, train_terms
+from a3gnn_surrogate.search_points import NO_SEARCH, SearchPoints, costly, costly_values
 
 #: The outputs of the regression, in the order of `METRICS`. All are logarithms, except the drop of accuracy, which is
 #: in `log_points`. The host's peak is that of a trial that trains its curve, less the known peak of an idle trial. The
@@ -51,6 +53,11 @@ LEARNED = [ACCURACY_DROP, EPOCHS]
 #: does not depend on how mini-batches are made, so a trial informs about all configurations that learn alike.
 RELEVANT: NDArray[np.bool_] = np.ones((len(OUTPUTS), len(POINT_NAMES)), dtype=np.bool_)
 RELEVANT[LEARNED] = LEARNING_POINTS
+
+
+def relevant_inputs(points: Array) -> NDArray[np.bool_]:
+    """Returns `RELEVANT` for `points`, bool, shape (n_outputs, n_points): a search's inputs affect all outputs."""
+    return np.hstack([RELEVANT, np.ones((len(OUTPUTS), points.shape[1] - len(POINT_NAMES)), dtype=np.bool_)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +110,12 @@ def analytic_outputs(analytic: dict[str, Array]) -> Array:
     return np.stack([*logs, np.zeros_like(epochs), epochs], axis=1)
 
 
-def no_rows() -> TrainingRows:
-    """Returns empty training rows."""
+def no_rows(width: int = len(POINT_NAMES)) -> TrainingRows:
+    """Returns empty training rows with points of `width` inputs."""
     none = np.empty((0, len(OUTPUTS)))
     names = np.empty(0, dtype=np.str_)
     features = np.empty((0, len(FEATURE_NAMES)), dtype=np.float32)
-    return TrainingRows(
-        features, np.empty((0, len(POINT_NAMES))), none, none, names, names, np.empty(0, dtype=np.bool_)
-    )
+    return TrainingRows(features, np.empty((0, width)), none, none, names, names, np.empty(0, dtype=np.bool_))
 
 
 class ReferenceKey(NamedTuple):
@@ -130,7 +135,8 @@ class MeasuredSetting:
     """Measurements of one setting by one probe of its machine: all with metrics, or all beyond the host's limit.
 
     Attributes:
-        setting: What was trained, on which graph and machine.
+        setting: What was trained, on which graph and machine, with a search's values that change the cost of a step.
+        asked: The same without a search's values, by which rows are found.
         columns: The configurations, canonical.
         work: Their expected work.
         measured: As in `TrainingRows`.
@@ -138,6 +144,7 @@ class MeasuredSetting:
     """
 
     setting: Setting
+    asked: Setting
     columns: dict[str, NDArray[Any]]
     work: Work
     measured: Array
@@ -152,7 +159,7 @@ class MeasuredSetting:
             curves: Known curves of the setting, from all probes.
             references: Accuracies from which drops after a fixed number of epochs are counted.
         """
-        setting, columns = rows[0].setting, as_columns([row.config for row in rows])
+        setting, columns = costly_setting(rows[0]), as_columns([row.config for row in rows])
         found = [(row, row.metrics) for row in rows if row.metrics is not None]
         measured = [
             _measured(row, metrics, learned, curves, references.get(_reference_key(row), np.nan))
@@ -161,6 +168,7 @@ class MeasuredSetting:
         stages = [metrics.stage_seconds for _, metrics in found]
         return cls(
             setting=setting,
+            asked=rows[0].setting,
             columns=columns,
             work=expected_work(columns, setting),
             measured=np.array(measured),
@@ -170,28 +178,29 @@ class MeasuredSetting:
     @classmethod
     def of_failures(cls, rows: Sequence[Measurement]) -> Self:
         """Returns `rows` of one setting by one probe that broke the host's memory limit, with lower bounds of peaks."""
-        setting, columns = rows[0].setting, as_columns([row.config for row in rows])
+        setting, columns = costly_setting(rows[0]), as_columns([row.config for row in rows])
         measured = np.full((len(rows), len(OUTPUTS)), np.nan)
         for place, row in enumerate(rows):
             assert isinstance(row.outcome, Failure)
             above_idle = row.outcome.limit - setting.hardware.profile.idle_host_bytes
             measured[place, HOST_BYTES] = np.log(above_idle) if above_idle > 0 else np.nan
-        return cls(setting, columns, expected_work(columns, setting), measured, np.full((len(rows), 3), np.nan))
+        work, stages = expected_work(columns, setting), np.full((len(rows), 3), np.nan)
+        return cls(setting, rows[0].setting, columns, work, measured, stages)
 
     def __len__(self) -> int:
         return len(self.measured)
 
-    def training_rows(self, calibration: Calibration) -> TrainingRows:
-        """Returns the rows with the analytic model's predictions under `calibration`."""
+    def training_rows(self, calibration: Calibration, search: SearchPoints = NO_SEARCH) -> TrainingRows:
+        """Returns the rows with the analytic model's predictions under `calibration`, and points of a `search`."""
         setting, count = self.setting, len(self)
         analytic = analytic_metrics(self.columns, setting, calibration, self.work)
         return TrainingRows(
             features=feature_matrix(self.columns, setting, analytic),
-            points=kernel_points(self.columns, setting),
+            points=kernel_points(self.columns, self.asked, search),
             analytic=analytic_outputs(analytic),
             measured=self.measured,
             graphs=np.full(count, setting.graph.fingerprint),
-            settings=np.full(count, setting_key(setting)),
+            settings=np.full(count, setting_key(self.asked)),
             reference=is_reference(self.columns, setting.graph),
         )
 
@@ -388,9 +397,11 @@ class RowSource:
         measurements: Measurements of any settings.
         physics: Whether rows carry the analytic model.
         judged_by: Known references by `setting_key` (`KnownCurves.of`).
+        search: The search whose values are inputs of the Gaussian process.
 
     Attributes:
-        settings: The rows of each setting, one entry per probe of its machine, by `setting_key`.
+        settings: The rows of each setting, one entry per probe of its machine, by `setting_key`; with a search, one
+            entry per cost of a step, too.
         curves: Known curves by `setting_key`.
         physics: Whether rows carry the analytic model; without it, it predicts 0.
     """
@@ -400,7 +411,9 @@ class RowSource:
         measurements: Sequence[Measurement],
         physics: bool = True,
         judged_by: Mapping[str, Reference] | None = None,
+        search: SearchPoints = NO_SEARCH,
     ) -> None:
+        self._search = search
         done = [row for row in measurements if row.metrics is not None]
         references, groups = reference_accuracies(done), by_setting(done)
         learned = {
@@ -433,13 +446,13 @@ class RowSource:
         if without not in self._rows:
             calibrations = self.calibrations(without)
             parts = [self.setting_rows(key, calibrations) for key in self.settings]
-            self._rows[without] = _joined(parts) if parts else no_rows()
+            self._rows[without] = _joined(parts) if parts else no_rows(len(POINT_NAMES) + self._search.width)
         return self._rows[without]
 
     def setting_rows(self, key: str, calibrations: Calibrations) -> TrainingRows:
         """Returns the rows of the setting `key` under `calibrations`."""
         settings = self.settings[key]
-        calibrated = key, tuple(calibrations.of(one.setting) for one in settings)
+        calibrated = key, tuple(calibrations.of(one.asked) for one in settings)
         if calibrated not in self._setting_rows:
             self._setting_rows[calibrated] = self._training_rows(settings, calibrations)
         return self._setting_rows[calibrated]
@@ -449,7 +462,8 @@ class RowSource:
         return self._training_rows(self._failed.get(key, []), calibrations)
 
     def _training_rows(self, settings: Sequence[MeasuredSetting], calibrations: Calibrations) -> TrainingRows:
-        rows = _joined([no_rows(), *(one.training_rows(calibrations.of(one.setting)) for one in settings)])
+        none = no_rows(len(POINT_NAMES) + self._search.width)
+        rows = _joined([none, *(one.training_rows(calibrations.of(one.asked), self._search) for one in settings)])
         return rows if self.physics else rows.without_analytic(len(PLAIN_FEATURES))
 
 
@@ -480,10 +494,16 @@ def _broke_the_hosts_limit(row: Measurement) -> bool:
     return outcome.kind is FailureKind.OUT_OF_MEMORY and outcome.limit > 0
 
 
+def costly_setting(row: Measurement) -> Setting:
+    """Returns the setting of `row` with those of its search's values that change the cost of a step."""
+    return costly(row.config.searched, row.setting) if row.config.searched else row.setting
+
+
 def _by_probe(rows: Sequence[Measurement]) -> list[list[Measurement]]:
-    groups: dict[Hardware, list[Measurement]] = {}
+    groups: dict[tuple[Hardware, Values], list[Measurement]] = {}
     for row in rows:
-        groups.setdefault(row.setting.hardware, []).append(row)
+        costly = costly_values(row.config.searched, row.setting.task)
+        groups.setdefault((row.setting.hardware, costly), []).append(row)
     return list(groups.values())
 
 

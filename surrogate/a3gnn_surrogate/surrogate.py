@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import SEARCHED, TrainConfig
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.figures import Reference
 from a3gnn.hardware import Hardware
@@ -41,12 +41,13 @@ from a3gnn_surrogate.physics.stage_seconds import Calibrations
 from a3gnn_surrogate.rows import (
     LEARNED,
     OUTPUTS,
-    RELEVANT,
     THROUGHPUT,
     RowSource,
     analytic_outputs,
     latest_reference_accuracies,
+    relevant_inputs,
 )
+from a3gnn_surrogate.search_points import NO_SEARCH, SearchPoints, by_task
 
 #: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
 _PRIOR_DEGREES = 10.0
@@ -85,6 +86,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             replicates; `noise` covers any machine.
         num_rows_: Number of rows that were fitted.
         num_graphs_: Number of graphs among these rows.
+        search_: The search of the tuned setting.
         feature_names_: Names of the learner's columns.
     """
 
@@ -108,6 +110,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         target: str | None = None,
         judged_by: Mapping[str, Reference] | None = None,
         like: Surrogate | None = None,
+        search: SearchPoints = NO_SEARCH,
     ) -> Self:
         """Fits to `measurements` and returns itself.
 
@@ -126,6 +129,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
                 interval scales are reused, which saves two thirds of the time. Learners, calibrations and the
                 corrections of settings are fitted to all rows.
 
+            search: The search of the tuned setting: a Gaussian process learns from its values, too. Measurements of
+                other searches are left out. It is not saved.
+
         Raises:
             UsageError: A parameter is out of range, or differs from that of `like`.
         """
@@ -135,8 +141,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
                 f"like must have been fitted with the same parameters, {self.get_params()}, got {like.get_params()}; "
                 "leave out like to fit everything anew"
             )
-        measurements = distinct(measurements)
-        source = RowSource(measurements, self.physics, judged_by)
+        measurements = [row for row in distinct(measurements) if search.covers(row)]
+        self.search_ = search
+        source = RowSource(measurements, self.physics, judged_by, search)
         rows = source.rows()
         weights = np.where(rows.graphs == target, self.target_weight, 1.0)
         self.residual_models_: list[residual.ResidualModel] = [
@@ -179,6 +186,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         """
         self._check_fitted()
         own, default_columns = as_columns(configs), as_columns([TrainConfig()])
+        default_columns[SEARCHED] = np.zeros(1, dtype=np.int64)
         columns = {name: np.concatenate([default_columns[name], values]) for name, values in own.items()}
         center = np.empty((len(columns["batch_size"]), len(OUTPUTS)))
         widths = np.empty_like(center)
@@ -232,12 +240,16 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             NotFittedError: `fit` was not called.
         """
         self._check_fitted()
-        analytic = analytic_metrics(columns, setting, self.calibrations_.of(setting))
-        features = self._visible(feature_matrix(columns, setting, analytic))
-        center = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
-        for output, model in enumerate(self.residual_models_):
-            center[:, output] += model.predict(features)
-        points = kernel_points(columns, setting)
+        calibration, center = self.calibrations_.of(setting), np.empty((len(columns["batch_size"]), len(OUTPUTS)))
+        for own, rows in by_task(columns, setting):
+            part = {name: values[rows] for name, values in columns.items()}
+            analytic = analytic_metrics(part, own, calibration)
+            features = self._visible(feature_matrix(part, own, analytic))
+            found = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
+            for output, model in enumerate(self.residual_models_):
+                found[:, output] += model.predict(features)
+            center[rows] = found
+        points = kernel_points(columns, setting, self.search_)
         corrected = self.setting_corrections_.correct(setting_key(setting), points, self.residual_models_)
         return center + corrected.mean, corrected.half_width
 
@@ -345,6 +357,7 @@ def _load(cls: type[S], folder: Path) -> S:
         surrogate.reference_accuracies_ = dict(manifest["references"])
         surrogate.num_rows_ = int(manifest["num_rows"])
         surrogate.num_graphs_ = int(manifest["num_graphs"])
+        surrogate.search_ = NO_SEARCH
         surrogate.feature_names_ = tuple(manifest["feature_names"])
     except (OSError, KeyError, TypeError, ValueError) as error:  # XGBoostError is a ValueError
         raise StoreError(f"the surrogate in {folder} is damaged ({error!r}); {_REMEDY}") from error
@@ -447,7 +460,8 @@ def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False)
     residuals = np.full((1, len(OUTPUTS)), 0.0 if as_predicted else np.nan)
     residuals[0, LEARNED] = -center[0, LEARNED]  # against itself the default loses nothing, and needs as many epochs
     variances = [model.variances for model in surrogate.residual_models_]  # the scales were found by these
-    own = LocalCorrection.fit(kernel_points(columns, setting), residuals, variances, RELEVANT)
+    points = kernel_points(columns, setting, surrogate.search_)
+    own = LocalCorrection.fit(points, residuals, variances, relevant_inputs(points))
     scales = dict(known.own_scales)
     if as_predicted:
         scales[key] = np.array([model.scale_beside_default for model in surrogate.residual_models_])

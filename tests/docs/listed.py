@@ -247,6 +247,14 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "docs/howto/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
     "docs/howto/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
+    "docs/howto/search.md": {
+        "a3gnn tune --dataset graph.npz --priority accuracy --budget 10min --search layers=2,3,4"
+        " --search hidden=64,128,256 --search dropout=0.0:0.7 --search lr=1e-3:3e-2:log --out runs/shapes": RUN,
+        "a3gnn train runs/shapes": RUN,
+        "a3gnn tune --dataset graph.npz --priority accuracy --search space.toml --out runs/file": (
+            "needs the page's file; tests/vocabulary/test_search.py reads such a file"
+        ),
+    },
     "docs/howto/service.md": {
         'pip install ".[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,

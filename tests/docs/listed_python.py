@@ -87,6 +87,7 @@ shutil.copytree("runs/mine", "runs/portable")
 """,
     "docs/howto/predict.md": _DATA,
     "docs/howto/python.md": _DATA,
+    "docs/howto/search.md": "",
     "docs/howto/service.md": """\
 def my_trainer(config, plan):
     if config["batch_size"] > 4096:

@@ -22,7 +22,7 @@ MODULE = "docs/howto/own_models.md"
 #: Pages that are run for every change.
 FIRST = ("README.md",)
 #: Pages that tune, or ask a server that tunes: a process of their own does, whose trials are quick (`a3gnn.launch`).
-TUNE = ("README.md", "docs/howto/own_loop.md", "docs/howto/python.md", "docs/howto/service.md")
+TUNE = ("README.md", "docs/howto/own_loop.md", "docs/howto/python.md", "docs/howto/search.md", "docs/howto/service.md")
 
 
 def left_out(text: str) -> bool:

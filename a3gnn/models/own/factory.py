@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
 from torch import nn
 
-from a3gnn.errors import ModelError, UsageError
+from a3gnn.errors import ModelError, UsageError, unknown_name
 from a3gnn.graphs.types import GraphTypes
 from a3gnn.models.links import LinkModel
 from a3gnn.models.own.user_model import ValuedEdges, called, check_values, edge_values_of
@@ -97,6 +98,20 @@ class Factory:
         if not callable(made):
             raise UsageError(f"model {self.name} must be a function (in_channels, out_channels), got {made!r}")
         return made
+
+    def check_arguments(self, names: Collection[str]) -> dict[str, Any]:
+        """Returns the defaults of the arguments `names`, of those that have one.
+
+        Raises:
+            UsageError: There is no such factory, or it does not take one of them by name.
+        """
+        taken = list(inspect.signature(self.load()).parameters.values())
+        further = {one.name: one for one in taken[2:] if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+        for name in names:
+            if name not in further and not any(one.kind is one.VAR_KEYWORD for one in taken):
+                raise unknown_name(f"search: an argument of {self.name}", name, further)
+        given = {name: further[name].default for name in names if name in further}
+        return {name: value for name, value in given.items() if value is not inspect.Parameter.empty}
 
     def build(self, in_channels: int | GraphTypes, out_channels: int, seed: int, **options: Any) -> nn.Module:
         """Returns a new module; its initial weights depend on `seed`, not on torch's generator.

@@ -14,7 +14,7 @@ function axesOf(views, which) {
   const knobs = shown.map((knob) => ({
     name: knob.name, help: knob.help,
     ticks: knob.texts.map((text, i) => [i, text]), ends: [0, Math.max(knob.values.length - 1, 1)],
-    of: (row) => knob.values.indexOf(row.config[knob.name]),
+    of: (row) => knob.values.indexOf(row.values[knob.name]),
   }));
   const figures = [
     ["epochs/s", (row) => row.figures.throughput_epochs_per_s, true],

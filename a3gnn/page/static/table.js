@@ -37,7 +37,7 @@ const KINDS = {
 /** Returns the rows that the filters above the table leave. */
 function filteredRows(views, state) {
   const words = state.words.toLowerCase().split(/\s+/).filter(Boolean);
-  const knobsKeep = (row) => views.knobs.every((knob) => !state.hidden.get(knob.name)?.has(knob.values.indexOf(row.config[knob.name])));
+  const knobsKeep = (row) => views.knobs.every((knob) => !state.hidden.get(knob.name)?.has(knob.values.indexOf(row.values[knob.name])));
   return views.rows.filter((row) => {
     const text = [row.name, row.describe, whyNot(row), labelsOf(row)].join(" ").toLowerCase();
     return KINDS[state.kind](row) && words.every((word) => text.includes(word)) && knobsKeep(row) && passes(row, state.axes, state.brushes);

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from a3gnn.checks import Size
 from a3gnn.config import KNOBS
+from a3gnn.search import entry_text
 from a3gnn.service.graphs.shelf import NUMBERED, KnownGraph
 from a3gnn.service.jobs.job import Job
 from a3gnn.service.studies.orders import StudyOrder
@@ -50,7 +51,8 @@ def study_code(study: Job, graph: KnownGraph, url: str, has_token: bool) -> list
     has_chosen = "chosen" in study.summary
     command = [f"a3gnn pull {url} {number} {folder}", f"a3gnn front {folder}"]
     command += [f"a3gnn train {folder}"] if has_chosen else []
-    if not study.is_told and None not in asked.get("fix", {}).values():  # no option can say that
+    searched = [entry_text(name, entry) for name, entry in asked.get("search", {}).items()]
+    if not study.is_told and None not in (*asked.get("fix", {}).values(), *searched):  # no option can say that
         command += ["# the same study again", _tune(asked, graph, url)]
     python = [
         *_client(url, has_token),
@@ -120,6 +122,8 @@ def _tune(asked: Mapping[str, Any], graph: KnownGraph, url: str) -> str:
         flag = f"--{name.replace('_', '-')}"
         if name in ("fix", "ranges"):
             words += _knobs(name, value)
+        elif name == "search":
+            words += [word for one in value for word in ("--search", str(entry_text(one, value[one])))]
         elif value is True:
             words.append(flag)
         else:

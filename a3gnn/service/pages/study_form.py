@@ -13,6 +13,7 @@ from a3gnn.checks import Size
 from a3gnn.config import KNOBS
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.metric import AUTO, METRIC_LABELS
+from a3gnn.search import entry_of
 from a3gnn.service.pages.frame import for_people
 from a3gnn.service.studies.orders import Question, StudyOrder, named_faults
 from a3gnn.task import DECODERS, LOSSES, MODELS, NORMS, NUMBER_OPTIONS, OWN_LINKS, SHIPPED
@@ -143,6 +144,7 @@ _SEARCH = (
     Field("seed", "Seed", "Decides every random choice."),
     Field("fix", "Fixed knobs", "Such as batch_size=512, cache_bytes=4MiB."),
     Field("ranges", "Restricted knobs", "Such as batch_size=256:4096."),
+    Field("search", "Also search", "Of the model and training: layers=2,3 dropout=0.0:0.7 lr=1e-3:3e-2:log."),
 )
 GROUPS = (
     Group("Goal", _GOAL),
@@ -263,12 +265,21 @@ def _value(knob: str, text: str) -> Any:
         raise ValueError(text) from error
 
 
+def _entry(text: str) -> dict[str, Any]:
+    """Returns an entry of a search; text that is none is for the order to report."""
+    try:
+        return entry_of(text)
+    except UsageError as error:
+        raise ValueError(text) from error
+
+
 _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("graph", "layers", "hidden", "heads", "lr_epochs", "seed", "accuracy_epochs"), int),
     **dict.fromkeys(("max_accuracy_drop", "target_accuracy", "lr", "dropout", "weight_decay"), float),
     "fanouts": lambda text: [int(part) for part in _PARTS.split(text) if part],
     "residual": {"yes": True, "no": False}.__getitem__,
     "fix": lambda text: {name: _value(name, value) for name, value in _pairs(text)},
+    "search": lambda text: {name: one for part in re.split(r"[;\s]+", text) for name, one in _entry(part).items()},
     "ranges": lambda text: {name: [_value(name, end) for end in value.split(":")] for name, value in _pairs(text)},
 }
 _UNITS = tuple(field.name for field in FIELDS.values() if field.units)

@@ -32,6 +32,7 @@ UNIONS = {
     "budget": "must be a duration such as 10min, or a number of trials from 1 to 1,000,000",
     "fix": _VALUE,
     "ranges": _VALUE,
+    "search": "must have lists of values, or ranges with low and high",
 }
 #: Most faults of a request named in the answer. Guess.
 _NAMED = 5
@@ -104,6 +105,21 @@ class _Order(BaseModel):
     def _has_few_fields(cls, found: Any) -> Any:
         found = _few(found)
         return {name: _as_json(value) for name, value in found.items()} if isinstance(found, dict) else found
+
+
+Number = Annotated[int, Field(ge=-(2**62), le=2**62)] | Annotated[float, Field(ge=-1e15, le=1e15)]
+Values = Annotated[list[Value], Field(min_length=1, max_length=MOST_FIELDS)]
+
+
+class SearchEntry(_Order):
+    """Values of one name of a search: a list of them, or a range."""
+
+    values: Values | None = None
+    low: Number | None = None
+    high: Number | None = None
+    log: bool = False
+    step: Number | None = None
+    when: Annotated[dict[Word, Values | Value], BeforeValidator(_few)] = {}
 
 
 class GraphOrder(_Order):
@@ -223,6 +239,15 @@ class StudyOrder(Question):
     ] = "server"
     accuracy_epochs: Count | None = None
     target_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
+    search: Annotated[
+        dict[Word, Values | SearchEntry],
+        BeforeValidator(_few),
+        Field(
+            max_length=MOST_FIELDS,
+            description="Fields of the model or of training to try, too: lists of values, or ranges.",
+            examples=[{"layers": [2, 3], "lr": {"low": 0.001, "high": 0.03, "log": True}}],
+        ),
+    ] = {}
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
         """Returns the arguments of `tune`, as JSON types, without the graph and without the places it writes to.
@@ -231,7 +256,11 @@ class StudyOrder(Question):
             UsageError: A field is not valid.
         """
         own = ("budget", "engine", "accuracy_epochs", "target_accuracy")
-        checked = self._checked(settings, **{name: getattr(self, name) for name in own})
+        search = {
+            name: one if isinstance(one, list) else one.model_dump(exclude_defaults=True)
+            for name, one in self.search.items()
+        }
+        checked = self._checked(settings, search=search, **{name: getattr(self, name) for name in own})
         return {**checked, "trainer": self.trainer}
 
 

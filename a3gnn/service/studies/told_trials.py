@@ -125,7 +125,7 @@ class ToldTrials:
     def run(self, request: TrialRequest) -> Metrics | Failure:
         """Returns the reported figures of the trial, with as much of its curve as the request asks for."""
         asked = {name: request.to_dict()[name] for name in ("config", "plan")}
-        number = self._suggestions.ask(asked | {"task": request.setting.task.to_dict()})
+        number = self._suggestions.ask(asked | {"task": request.task.to_dict()})
         return told_outcome(self._suggestions.answer(number), request)
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from a3gnn.space import ENUMERABLE, Rows
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn_surrogate.known_curves import KnownDefault
+from a3gnn_surrogate.search_points import NO_SEARCH, SearchPoints
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Rows sampled from a space that is too large to enumerate; a descent starts from the best of them. Guess.
@@ -82,7 +83,8 @@ def fit_surrogate(history: History, like: Surrogate | None = None) -> Surrogate:
     rows = [*(own.get(row.id, row) for row in study.corpus), *own.values()]
     if like is not None and len(study.corpus) < _CORPUS_SHARE * len(history.trials):
         like = None
-    return Surrogate(seed=study.request.seed).fit(rows, study.setting.graph.fingerprint, judged_by, like)
+    search = SearchPoints.of(study.setting, study.request.search) if history.trials else NO_SEARCH
+    return Surrogate(seed=study.request.seed).fit(rows, study.setting.graph.fingerprint, judged_by, like, search)
 
 
 def predict(

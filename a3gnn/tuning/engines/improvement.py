@@ -264,4 +264,9 @@ def proposed(history: History, objectives: Objectives, surrogate: Surrogate, bas
     setting = history.study.setting
     correction = surrogate.setting_corrections_.corrections.get(setting_key(setting))
     levels = Levels(baseline) if correction is None else Levels(baseline, correction.constant)
-    return Policy.load().propose(setting, history.space, objectives, levels, PROPOSALS, seed)
+    rows = Policy.load().propose(setting, history.space.systems, objectives, levels, PROPOSALS, seed)
+    if not history.space.searched:
+        return rows
+    drawn = history.space.sample(len(rows), derive(seed, "searched"))  # the policy knows no names of a search
+    drawn[:, : rows.shape[1]] = rows
+    return history.space.canonical(drawn)

@@ -49,8 +49,9 @@ class Compared:
     @property
     def knobs(self) -> dict[str, tuple[Any, ...]]:
         """The knobs in which the choices differ, each with its value per tune; None for a tune without a choice."""
-        configs = [None if tune.config is None else tune.config.to_dict() for tune in self.tunes]
-        rows = {knob.name: tuple(None if one is None else one[knob.name] for one in configs) for knob in KNOBS}
+        configs = [tune.values for tune in self.tunes]
+        names = dict.fromkeys(name for one in configs if one is not None for name in one)
+        rows = {name: tuple(None if one is None else one.get(name) for one in configs) for name in names}
         return {
             name: values
             for name, values in rows.items()
@@ -151,8 +152,10 @@ def _record(tune: ToldTune) -> dict[str, Any]:
     record |= _ratios("over_default", tune.against)
     record["differs"] = tune.differs
     record |= _ratios("no_gain", None if tune.no_gain is None else tune.no_gain.against)
-    config = {} if tune.config is None else tune.config.to_dict()
-    return record | {knob.name: config.get(knob.name) for knob in KNOBS}
+    config = tune.values or {}
+    searched = {} if tune.config is None else dict(tune.config.searched)
+    shown = " ".join(f"{name}={value}" for name, value in searched.items())
+    return record | {knob.name: config.get(knob.name) for knob in KNOBS} | {"searched": shown}
 
 
 def _ratios(prefix: str, against: Comparison | None) -> dict[str, float | None]:

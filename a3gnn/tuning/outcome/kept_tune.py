@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures, Reference
 from a3gnn.limits import Limits
@@ -196,6 +196,15 @@ class ToldTune:
             seconds=tune.state.elapsed_s,
             versions=(own, tune.history.trials[0].measurement.version),
         )
+
+    @property
+    def values(self) -> dict[str, Any] | None:
+        """The choice's values of the knobs and of the names of the search; None without a choice."""
+        if self.config is None:
+            return None
+        task, config = self.setting.task, self.config
+        searched = {one.name: task.value(one.name) for one in self.request.search} | dict(config.searched)
+        return {knob.name: getattr(config, knob.name) for knob in KNOBS} | searched
 
     @property
     def version(self) -> str:

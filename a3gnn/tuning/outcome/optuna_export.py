@@ -16,7 +16,6 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from a3gnn.checks import Real, WholeOrTask
-from a3gnn.config import KNOBS
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.figures import Figures
 from a3gnn.knobs import Knob
@@ -178,10 +177,11 @@ def _attributes(tune: KeptTune) -> dict[str, Any]:
 
 def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
     """Returns the knobs' distributions: names as categories, numbers on their scale, over space and trials."""
-    configs = [trial.measurement.config.knobs() for trial in tune.history.trials]
+    space = tune.history.study.space
+    configs = [space.values(trial.measurement.config) for trial in tune.history.trials]
     return {
         knob.name: _distribution(knob, [*knob.values, *(config[knob.name] for config in configs)])
-        for knob in tune.history.study.space.knobs
+        for knob in space.knobs
     }
 
 
@@ -216,7 +216,9 @@ def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution
     }
     if (row := tune.played_off.get(measurement.config.key())) is not None:
         attributes["play_off"] = dataclasses.asdict(row.measured) | {"labels": list(row.labels), "note": row.note}
-    params = {one.name: one.text(getattr(measurement.config, one.name)) for one in KNOBS if one.name in known}
+    values = tune.history.study.space.values(measurement.config)
+    texts = {one.name: one.text(values[one.name]) for one in tune.history.study.space.knobs}
+    params = {name: value for name, value in texts.items() if name in known}
     found = create_trial(params=params, distributions=known, user_attrs=attributes, **fields)
     found.datetime_start = datetime.fromisoformat(measurement.created).astimezone().replace(tzinfo=None)
     found.datetime_complete = found.datetime_start + timedelta(seconds=measurement.seconds)
@@ -256,10 +258,11 @@ def _measured(tune: KeptTune, trial: Trial) -> dict[str, Any]:
 
 def _distribution(knob: Knob, values: Sequence[Any]) -> BaseDistribution:
     distinct = list(dict.fromkeys(map(knob.text, values)))
-    if isinstance(knob.domain, WholeOrTask) or any(isinstance(value, str) for value in distinct):
+    named = knob.scale == "choice" or any(isinstance(value, str) for value in distinct)
+    if named or isinstance(knob.domain, WholeOrTask):
         return CategoricalDistribution(distinct)
     log = knob.scale == "log2" and min(distinct) > 0
-    if isinstance(knob.domain, Real):
+    if isinstance(knob.domain, Real) or any(isinstance(value, float) for value in distinct):
         return FloatDistribution(min(distinct), max(distinct), log=log)
     return IntDistribution(min(distinct), max(distinct), log=log)
 

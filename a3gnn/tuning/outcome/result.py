@@ -109,6 +109,10 @@ class TuneResult:
         """Applies the choice to a model and its optimizer in your own loop, as `TunedConfig.apply` does."""
         return self.tuned.apply(model, optimizer, batches_per_epoch=batches_per_epoch)
 
+    def make_model(self, in_channels: int | None = None, out_channels: int | None = None) -> nn.Module:
+        """Returns a new module of the chosen model for your own loop, as `TunedConfig.make_model` does."""
+        return self.tuned.make_model(in_channels, out_channels)
+
     def to_dataframe(self) -> DataFrame:
         """Returns all measured configurations as a pandas DataFrame, a row each (`Front.to_dataframe`).
 

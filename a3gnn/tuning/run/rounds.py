@@ -203,7 +203,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         if ended:
             break
         begun = time.monotonic()
-        proposal = next(iter(engine.propose(beliefs, 1, left_s)), None)
+        proposal = _first_asked(beliefs) or next(iter(engine.propose(beliefs, 1, left_s)), None)
         if beliefs.evaluations:
             keep_predicted_front(runner.folder, beliefs.predicted_front())
         seconds, evaluations = seconds + time.monotonic() - begun, evaluations + beliefs.evaluations
@@ -216,11 +216,24 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         if history.trials and history.trials[-1].measurement.seconds >= _SLOW_TRIAL_S:
             _keep_importance(beliefs, runner)
         history = runner.measure(proposal, beliefs)
+        if runner.is_stopped_by(history):
+            beliefs, ended = beliefs_after(history, surrogate), "the callback asked for that"
+            break
     end = f"the search ends after {count(runner.budget.trials, 'trial')}: {ended}"
     runner.notify(detail(end) if beliefs.history.rivals else end)
     _keep_importance(beliefs, runner)
     search = SearchSummary(history.study.request.engine, evaluations, history.space.num_distinct, seconds)
     return Explored(beliefs, search)
+
+
+def _first_asked(beliefs: Beliefs) -> Proposal | None:
+    """Returns the next trial that the user asked for (`TuneRequest.enqueue`); None if all have run."""
+    space, tried = beliefs.space, {one.measurement.config.key() for one in beliefs.history.trials}
+    for trial in beliefs.history.study.request.enqueue:
+        config = space.decode(space.row_of(dict(trial)))
+        if config.key() not in tried:
+            return Proposal("enqueued", config)
+    return None
 
 
 def _keep_importance(beliefs: Beliefs, runner: Runner) -> None:

@@ -24,6 +24,7 @@ from a3gnn.tuning.study.limits import beyond_limits, within_limits
 from a3gnn.tuning.study.trial import BASELINE, Predicted, Proposal, SpeedTiming, Trial, predicted_row
 from a3gnn.tuning.tell.events import BeganEvent, PhaseEvent
 from a3gnn.tuning.tell.trial_lines import trial_message
+from a3gnn.tuning.tell.tried_trial import TriedTrial
 from a3gnn.units import format_size
 
 
@@ -39,12 +40,14 @@ class Runner:
     Attributes:
         state: The progress of the tune; `keep_time` adds the seconds and writes it.
         continues: Whether a finished tune goes on, under a larger budget.
+        callback: Called with each trial of the search (`TriedTrial`); the search ends if it returns True.
     """
 
     def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
         self.budget, self.notify = budget, notify
         self.state = TuneState()
         self.continues = False
+        self.callback: Callable[[TriedTrial], object] | None = None
         self._timed_since = False  # whether the reference was timed after the last trial
         self._profiler, self._journal = profiler, journal
 
@@ -150,6 +153,10 @@ class Runner:
         """Trains the known curve of `config` on until it stops improving, or can't in `most_seconds`, and tests it."""
         self._notify_began("training on", config)
         return self._profiler.repeat(config, within_limits(history, end_plan(history, most_seconds), config))
+
+    def is_stopped_by(self, history: History) -> bool:
+        """Calls the callback with the last trial of `history`; returns whether it ends the search."""
+        return self.callback is not None and self.callback(TriedTrial.of(history)) is True
 
     def keep_time(self) -> None:
         """Writes the elapsed seconds and the rest of the state into the folder."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +11,8 @@ from a3gnn.errors import StoreError, UsageError
 from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.profiling.store.database import database_url
-from a3gnn.task import Task
+from a3gnn.search import named, search_of
+from a3gnn.task import Task, as_values
 from a3gnn.tuning.study.folder import check_folder
 from a3gnn.tuning.study.study import DEFAULT_PEAK, TuneRequest
 from a3gnn.units import parse_budget
@@ -28,6 +29,8 @@ def make_request(
     task: Task | None,
     fix: Mapping[str, Any] | None,
     ranges: Mapping[str, tuple[Any, Any]] | None,
+    search: Mapping[str, Any] | None = None,
+    enqueue: Sequence[Mapping[str, Any]] = (),
     **options: Any,
 ) -> TuneRequest:
     """Returns the request with an empty `spec`, because the graph is not known yet.
@@ -35,9 +38,14 @@ def make_request(
     Raises:
         UsageError: An argument has a wrong type or value.
     """
+    task = Task() if task is None else task
+    if not isinstance(enqueue, list | tuple) or not all(isinstance(one, Mapping) for one in enqueue):
+        raise UsageError(f"enqueue must be a list of mappings from names to values, got {enqueue!r}")
     return TuneRequest(
         spec="",
-        task=Task() if task is None else task,
+        task=task,
+        search=search_of(search),
+        enqueue=tuple(as_values({named(name, task): value for name, value in one.items()}) for one in enqueue),
         priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
         memory_limit=parsed_limit("memory_limit", memory_limit),
         host_memory_limit=parsed_limit("host_memory_limit", host_memory_limit),

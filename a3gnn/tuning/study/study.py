@@ -12,18 +12,19 @@ from a3gnn.checks import checked_limit, positive_number, real_number, whole_numb
 from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, TrainConfig, check_whole, with_kept_policy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
-from a3gnn.knobs import ALL
+from a3gnn.knobs import ALL, where
 from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement
 from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.option_names import option
 from a3gnn.profiling.request import CurvePlan, TrialPlan
+from a3gnn.search import Search, Searched, checked_search, enqueued
 from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace, check_enumerable
 from a3gnn.storage.host_limits import evaluation_bytes
-from a3gnn.task import Task
+from a3gnn.task import Task, Values, as_values
 
 #: The memory limit that allows the measured peak of the default configuration.
 DEFAULT_PEAK: Literal["default"] = "default"
@@ -63,6 +64,8 @@ class TuneRequest:
             a schedule, the default trains until its accuracy stops improving.
         target_accuracy: The validation quality to reach, in percent, or an error; None takes the default's best less
             `max_accuracy_drop`.
+        search: Names of the task, or of the arguments of its factory, with the values to try (`a3gnn.search`).
+        enqueue: Trials to run first: values of knobs and of names of the search, as pairs; others as the baseline's.
 
     Raises:
         UsageError: An option has a wrong value.
@@ -81,6 +84,8 @@ class TuneRequest:
     seed: int = 0
     accuracy_epochs: int | None = None
     target_accuracy: float | None = None
+    search: Search = ()
+    enqueue: tuple[Values, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("priority", Priority)):
@@ -104,9 +109,11 @@ class TuneRequest:
         checked["ranges"] = tuple((name, *map(knobs.knob(name).parse, ends)) for name, *ends in self.ranges)
         fixed = {name: knobs.knob(name).parse(value) for name, value in self.fixed}
         checked["fixed"] = tuple(with_kept_policy(fixed).items())
+        checked["search"] = enqueued(checked_search(self.search, self.task), map(dict, self.enqueue))
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         self._shape(knobs)
+        object.__setattr__(self, "enqueue", tuple(map(self._enqueued, self.enqueue)))
 
     @property
     def default_epochs(self) -> int | None:
@@ -122,8 +129,43 @@ class TuneRequest:
         space = self._shape(SearchSpace.of(setting))
         if self._reads_from_disk(space, setting):
             space = space.offer("cache_policy", AHEAD)
+        for trial in self.enqueue:
+            space = space.including(dict(trial))
+        space = self._searched(space, setting)
         refuse_impossible(space, self.engine, setting)
         return space
+
+    def _searched(self, space: SearchSpace, setting: Setting) -> SearchSpace:
+        """Returns `space` with the columns of the search."""
+        names = {one.name: one for one in self.search}
+        found = space.with_search([one.knob(setting.task, names) for one in self.search]) if names else space
+        if "model" not in names:
+            return found
+        tableless = tuple(
+            one for one in names["model"].values if not reads_a_table(setting.task.with_values({"model": one}))
+        )
+        if not tableless or found.knob("input_aggregation").values == ("sampled",):
+            return found
+        return found.idle_too("input_aggregation", where(model=tableless))
+
+    def _enqueued(self, trial: Values) -> Values:
+        """Returns the checked values of a trial to run first.
+
+        Raises:
+            UsageError: A name is neither a knob's nor the search's, or its value contradicts the other options.
+        """
+        searched, known, found = {one.name for one in self.search}, SearchSpace(KNOBS), dict[str, Any]()
+        bounds = {name: (low, high) for name, low, high in self.ranges} | {name: (one, one) for name, one in self.fixed}
+        for name, value in trial:
+            if name not in searched and name not in known.names:
+                raise unknown_name("enqueue", name, [*searched, *known.names])
+            found[name] = own = value if name in searched else known.knob(name).parse(value)
+            low, high = bounds.get(name, (own, own))
+            if own not in (low, high) and not low < own < high:
+                held = f"{low}" if low == high else f"in {low} to {high}"
+                raise UsageError(f"enqueue: {name} must be {held}, which this tune holds it to, got {own}")
+        TrainConfig(**{name: value for name, value in found.items() if name not in searched})
+        return as_values(found)
 
     def _reads_from_disk(self, space: SearchSpace, setting: Setting) -> bool:
         """Returns whether dense rows are read from disk: the tier is fixed, or they exceed the memory limit."""
@@ -164,12 +206,18 @@ class TuneRequest:
     def to_dict(self) -> dict[str, Any]:
         """Returns the options as JSON types."""
         fields = dataclasses.asdict(self) | {"task": self.task.to_dict()}
+        fields |= {"search": [one.to_dict() for one in self.search], "enqueue": [dict(one) for one in self.enqueue]}
+        for name in ("search", "enqueue"):
+            if not fields[name]:
+                del fields[name]
         return fields | {name: [list(entry) for entry in fields[name]] for name in ("fixed", "ranges")}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the options of `to_dict`."""
-        parts = {"task": Task.from_dict(fields["task"]), "priority": Priority(**fields["priority"])}
+        parts: dict[str, Any] = {"task": Task.from_dict(fields["task"]), "priority": Priority(**fields["priority"])}
+        parts["search"] = tuple(map(Searched.from_dict, fields.get("search", ())))
+        parts["enqueue"] = tuple(map(as_values, fields.get("enqueue", ())))
         if fields.get("engine") in _OLD_ENGINES:
             parts["engine"] = "ppo"
         return from_fields(cls, dict(fields) | parts)

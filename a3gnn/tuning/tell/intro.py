@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from a3gnn.search import Searched
 from a3gnn.search_values import gains_by_bfloat16, has_a_small_table
 from a3gnn.setting import Setting
 from a3gnn.task import OwnModel, Task
@@ -38,7 +39,15 @@ def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
     yield from place(setting)
     goal = _GOALS.get(request.priority.name, f"weights {request.priority.text}").format(setting.metric.label)
     yield _line("goal", goal)
+    if request.search:
+        yield _line("searches", "the knobs, and " + ", ".join(map(describe_searched, request.search)))
     yield _line("limits", f"{_limits(request)}, budget {describe_budget(request)}")
+
+
+def describe_searched(one: Searched) -> str:
+    """Returns a name of the search with its values: `dropout 0 to 0.7`, `norm none or batch`."""
+    shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in one.values]
+    return f"{one.name} {shown[0]} to {shown[-1]}" if one.is_range else f"{one.name} {' or '.join(shown)}"
 
 
 def place(setting: Setting, *, with_model: bool = True) -> Iterator[str]:

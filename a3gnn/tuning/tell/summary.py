@@ -103,7 +103,7 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
         others=tuple(_others(front, baseline, chosen)) if lost is None else (),
         warnings=tuple(_warnings(tuned, metric, chosen, compared)),
         notes=tuple(_notes(tuned, metric, lost, compared)),
-        model=task.describe(),
+        model=tuned.task.describe(),
     )
 
 

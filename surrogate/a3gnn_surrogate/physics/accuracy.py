@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.config import KNOBS, SEARCHED, TrainConfig
 from a3gnn.knobs import NEVER
 from a3gnn.measurement import default_accuracy_epochs
 from a3gnn.task import Task
@@ -86,7 +86,7 @@ def default_seeds(graph: GraphCharacteristics) -> int:
 def is_reference(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.bool_]:
     """Returns which configurations train on the same mini-batches as the default one, bool, shape (n_configs,)."""
     seeds = np.minimum(columns["batch_size"], max(graph.num_train, 1))
-    same = seeds == default_seeds(graph)
+    same = (seeds == default_seeds(graph)) & (columns.get(SEARCHED, np.zeros(len(seeds))) == 0)
     for knob in KNOBS:
         if knob.name != "batch_size" and knob.learns != NEVER:
             unlike = columns[knob.name] != knob.coded(knob.default)

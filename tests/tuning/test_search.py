@@ -1,0 +1,190 @@
+"""Tunes of a search of one's own: trials, journals, resume, enqueued trials, callbacks, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a3gnn import predict, train, tune
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.measurement import Metrics
+from a3gnn.profiling.request import TrialRequest
+from a3gnn.search import checked_search, search_of
+from a3gnn.task import Task
+from a3gnn.training.examine import examine, try_values
+from a3gnn.training.saved_model import SavedModel
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.result import TuneResult
+from a3gnn.tuning.study.folder import Journal
+from a3gnn.tuning.tell.tried_trial import TriedTrial
+from tests.own_models import Package
+from tests.tuning.formulas import SMALL_SPACE, Formulas
+
+SEARCH: dict[str, Any] = {"hidden": [8, 16, 32], "layers": [1, 2, 3], "dropout": (0.0, 0.6)}
+#: A factory with further arguments, one of them with a default.
+_FACTORY = """
+import torch
+from torch.nn import functional as F
+from torch_geometric.nn import SAGEConv
+
+
+class Net(torch.nn.Module):
+    def __init__(self, widths, dropout):
+        super().__init__()
+        self.convs = torch.nn.ModuleList([SAGEConv(one, other) for one, other in zip(widths, widths[1:])])
+        self.dropout = dropout
+
+    def forward(self, x, edge_index):
+        for conv in self.convs[:-1]:
+            x = F.dropout(conv(x, edge_index).relu(), self.dropout, self.training)
+        return self.convs[-1](x, edge_index)
+
+
+def make(in_channels, out_channels, hidden, dropout=0.5, layers=2):
+    if hidden == 13:
+        raise ValueError("13 is unlucky")
+    return Net([in_channels, *[hidden] * (layers - 1), out_channels], dropout)
+"""
+
+
+@pytest.fixture
+def factory(package: Package) -> str:
+    (package.folder / "searched.py").write_text(_FACTORY)
+    return f"{package.name}.searched:make"
+
+
+def test_trials_train_what_their_configurations_search(
+    quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas]
+) -> None:
+    seen: list[tuple[TrainConfig, Task]] = []
+
+    def note(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        seen.append((request.config, request.task))
+        return metrics
+
+    found = quick_tune(search=SEARCH, budget=6, executor=formulas(note), max_accuracy_drop=100.0)
+    searched = [config for config, _ in seen if config.searched]
+    assert len({config.searched for config in searched}) > 2
+    for config, task in seen:
+        values = dict(config.searched)
+        assert task.hidden_channels == values.get("hidden_channels", 16)
+        assert task.num_layers == values.get("layers", 2)
+    assert found.tuned.task == found.config.task_of(found.tuned.setting.task)
+
+
+def test_a_tune_of_a_search_goes_on_as_if_it_had_not_been_interrupted(
+    quick_tune: Callable[..., TuneResult], tmp_path: Path
+) -> None:
+    options = {"search": SEARCH, "max_accuracy_drop": 100.0, "engine": "ei"}
+    quick_tune(**options, budget=5, out=tmp_path / "whole")
+    quick_tune(**options, budget=2)
+    quick_tune(**options, budget=5, resume=True)
+    whole, resumed = (
+        [one.measurement.config for one in Journal(tmp_path / name).read() if one.counts] for name in ("whole", "run")
+    )
+    assert resumed == whole
+    assert any(config.searched for config in whole)
+    with pytest.raises(UsageError, match="search"):
+        quick_tune(search={"hidden": [8, 16]}, budget=6, resume=True)
+
+
+def test_enqueued_trials_run_first_and_a_callback_ends_the_search(
+    quick_tune: Callable[..., TuneResult], tmp_path: Path
+) -> None:
+    seen: list[TriedTrial] = []
+
+    def callback(trial: TriedTrial) -> bool:
+        seen.append(trial)
+        return trial.number == 3
+
+    first = [{"hidden": 32, "dropout": 0.123}, {"layers": 3, "num_workers": 2, "parallel_mode": "mode1"}]
+    quick_tune(search=SEARCH, enqueue=first, callback=callback, budget=9, max_accuracy_drop=100.0)
+    assert [trial.number for trial in seen] == [1, 2, 3]
+    assert seen[0].searched == {"hidden_channels": 32, "layers": 2, "dropout": 0.123}
+    assert (seen[1].searched["layers"], seen[1].config.parallel_mode) == (3, "mode1")
+    trials = [one for one in Journal(tmp_path / "run").read() if one.counts]
+    assert [one.reason for one in trials[:2]] == ["enqueued", "enqueued"]
+
+
+@pytest.mark.parametrize(
+    ("enqueue", "error"),
+    [
+        ([{"width": 3}], "enqueue"),
+        ([{"hidden": 9}], "must be one of the search's"),
+        ([{"parallel_mode": "mode3"}], "parallel_mode"),
+        ([{"cache_bytes": 4096}], "which this tune holds it to"),
+        ({"hidden": 8}, "must be a list of mappings"),
+    ],
+)
+def test_a_trial_that_can_not_be_is_refused_before_anything_is_written(
+    enqueue: Any, error: str, quick_tune: Callable[..., TuneResult], tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=error):
+        quick_tune(search=SEARCH, enqueue=enqueue, fix=SMALL_SPACE | {"cache_bytes": 0})
+    assert not (tmp_path / "run").exists()
+
+
+def test_kept_tunes_and_tuned_json_have_the_search(quick_tune: Callable[..., TuneResult], tmp_path: Path) -> None:
+    found = quick_tune(search=SEARCH, budget=6, max_accuracy_drop=100.0, priority="throughput")
+    kept = KeptTune.read(tmp_path / "run")
+    assert [one.name for one in kept.history.study.request.search] == ["hidden_channels", "layers", "dropout"]
+    assert kept.history.space.names[-3:] == ("hidden_channels", "layers", "dropout")
+    assert TunedConfig.read(tmp_path / "run").task == found.tuned.task
+    rows = json.loads((tmp_path / "run" / "front.json").read_text())["rows"]
+    assert {json.dumps(row["config"].get("searched")) for row in rows} == {
+        json.dumps(dict(one.measurement.config.searched) or None) for one in kept.history.trials
+    }
+
+
+def examined(factory: str, graph: Graph, **given: Any) -> dict[str, Any]:
+    """What is found of a factory and the values of a search in this process."""
+    task = Task(model=factory, fanouts=(5, 3))
+    search = [one.to_dict() for one in checked_search(search_of(given), task)]
+    argument = {"task": task.to_dict(), "graph_folder": str(graph.folder), "evaluation_bytes": 2**34, "search": search}
+    found = examine(argument)
+    return found if "error" in found else found | try_values(argument | found)
+
+
+def test_a_factory_gets_its_arguments_by_name(factory: str, tiny_folder_graph: Graph) -> None:
+    found = examined(factory, tiny_folder_graph, hidden=[8, 16, 32], dropout=(0.0, 0.6), layers=[1, 2, 3])
+    assert Task.from_dict(found["task"]).arguments == (("dropout", 0.5), ("hidden", 16), ("layers", 2))
+    for given, error in (
+        ({"width": [8]}, "argument"),
+        ({"hidden": [4, 8, 13]}, "refuses hidden=13: ValueError: 13 is unlucky"),
+        ({"hidden": [8], "layers": [3, 4]}, "must include 2, which"),
+    ):
+        found = examined(factory, tiny_folder_graph, **given)
+        assert found["usage"]
+        assert error in found["error"]
+        assert "\n" not in found["error"]
+
+
+@pytest.mark.slow
+def test_a_factorys_search_is_tuned_trained_and_made(factory: str, tiny_folder_graph: Graph, tmp_path: Path) -> None:
+    found = tune(
+        tiny_folder_graph,
+        model=factory,
+        task=Task(fanouts=(5, 3)),
+        search={"hidden": [8, 16, 32], "layers": [1, 2, 3], "dropout": (0.0, 0.6)},
+        enqueue=[{"hidden": 32, "layers": 3}],
+        priority="accuracy",
+        budget=2,
+        engine="random",
+        out=tmp_path / "run",
+    )
+    journal = [one.measurement for one in Journal(tmp_path / "run").read()]
+    assert dict(journal[1].config.searched) == {"hidden": 32, "layers": 3}
+    assert journal[1].metrics is not None
+    made = found.make_model()
+    assert len(made.convs) == dict(found.tuned.task.arguments)["layers"]
+    chosen = TunedConfig.read(tmp_path / "run")
+    train(chosen, tiny_folder_graph, epochs=1, out=tmp_path / "model")
+    assert SavedModel.read(tmp_path / "model").task.arguments == found.tuned.task.arguments
+    assert len(predict(tmp_path / "model", tiny_folder_graph)) == tiny_folder_graph.num_nodes
