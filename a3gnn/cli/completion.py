@@ -53,9 +53,9 @@ def datasets(incomplete: str) -> Iterable[str]:
 
 def priorities(incomplete: str) -> Iterable[str]:
     """Returns the named priorities."""
-    from a3gnn.objectives import PRESETS
+    from a3gnn.objectives import PRESETS, QUALITY
 
-    return PRESETS
+    return (*PRESETS, QUALITY)
 
 
 def engines(incomplete: str) -> Iterable[str]:

@@ -25,7 +25,9 @@ _GRAPHS = "Graph: FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.
 def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[[F], F]:
     """Returns a decorator that adds these options to a command; `as_arguments` turns them into arguments."""
     limit = f"Memory limit {example}; GPU memory if there is a GPU."
-    priorities = "Goal: time, throughput, memory, accuracy, balanced, or weights T,M,A of speed, memory and accuracy."
+    priorities = (
+        "Goal: time, throughput, memory, accuracy, balanced, quality, or weights T,M,A of speed, memory, accuracy."
+    )
     options = (
         click.option("--priority", type=PRIORITY, default="time", show_default=True, help=priorities),
         click.option("--memory-limit", type=memory_limit, help=limit),

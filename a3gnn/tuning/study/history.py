@@ -172,7 +172,10 @@ class History:
         kept = None if self.compared is None else self.compared.target
         target = self.study.target if kept is None else kept
         longest = self.curve(trial.measurement.config)
-        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, target, longest)
+        found = Reference.of(metrics, metrics.curve, self.study.request.max_drop, target, longest)
+        if found is None or not self.study.request.priority.final:
+            return found
+        return dataclasses.replace(found, budget_s=max(found.budget_s, self.study.quality_s), final=True)
 
     @cached_property
     def reference_metrics(self) -> Metrics | None:

@@ -36,6 +36,13 @@ _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 _CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.0
 
 
+#: Share of a tune's budget for quality that one training may take. Guess: eight shapes in three rounds take four such
+#: shares, steps around the best as many, and the verification the rest.
+_QUALITY_SHARE = 1 / 12
+#: Most edges of a graph on which a tune for quality trains in full batches. Guess: a step takes a second or two.
+_MOST_WHOLE_EDGES = 1_000_000
+
+
 #: Default engines of older versions, in stored tunes.
 _OLD_ENGINES = ("local",)
 #: Engines that choose trials (`a3gnn.tuning.engines.engine`).
@@ -66,6 +73,7 @@ class TuneRequest:
             `max_accuracy_drop`.
         search: Names of the task, or of the arguments of its factory, with the values to try (`a3gnn.search`).
         enqueue: Trials to run first: values of knobs and of names of the search, as pairs; others as the baseline's.
+        recipe: Whether the search is that of the recipe for quality (`a3gnn.tuning.study.quality`).
 
     Raises:
         UsageError: An option has a wrong value.
@@ -86,6 +94,7 @@ class TuneRequest:
     target_accuracy: float | None = None
     search: Search = ()
     enqueue: tuple[Values, ...] = ()
+    recipe: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("priority", Priority)):
@@ -116,6 +125,11 @@ class TuneRequest:
         object.__setattr__(self, "enqueue", tuple(map(self._enqueued, self.enqueue)))
 
     @property
+    def races(self) -> bool:
+        """Whether the engine is the recipe's race: for quality, without an engine or a search of one's own."""
+        return self.priority.final and self.recipe and self.engine == ENGINES[0]
+
+    @property
     def default_epochs(self) -> int | None:
         """Epochs that the default trains; None until its accuracy stops improving."""
         return self.task.lr_epochs if self.accuracy_epochs is None else self.accuracy_epochs
@@ -129,6 +143,8 @@ class TuneRequest:
         space = self._shape(SearchSpace.of(setting))
         if self._reads_from_disk(space, setting):
             space = space.offer("cache_policy", AHEAD)
+        if self._may_be_whole(space, setting):
+            space = space.offer("batch_size", ALL)
         for trial in self.enqueue:
             space = space.including(dict(trial))
         space = self._searched(space, setting)
@@ -166,6 +182,14 @@ class TuneRequest:
                 raise UsageError(f"enqueue: {name} must be {held}, which this tune holds it to, got {own}")
         TrainConfig(**{name: value for name, value in found.items() if name not in searched})
         return as_values(found)
+
+    def _may_be_whole(self, space: SearchSpace, setting: Setting) -> bool:
+        """Returns whether the whole graph is tried as a mini-batch: for quality, on a small graph, unless excluded."""
+        graph, held = setting.graph, {name for name, *_ in (*self.fixed, *self.ranges)}
+        other = setting.task.is_own or graph.relations or graph.ends or "batch_size" in held
+        if not self.priority.final or other or graph.num_edges > _MOST_WHOLE_EDGES:
+            return False
+        return space.knob("feature_tier").values[0] == "ram" and space.knob("trainers").values[0] == 1
 
     def _reads_from_disk(self, space: SearchSpace, setting: Setting) -> bool:
         """Returns whether dense rows are read from disk: the tier is fixed, or they exceed the memory limit."""
@@ -207,7 +231,7 @@ class TuneRequest:
         """Returns the options as JSON types."""
         fields = dataclasses.asdict(self) | {"task": self.task.to_dict()}
         fields |= {"search": [one.to_dict() for one in self.search], "enqueue": [dict(one) for one in self.enqueue]}
-        for name in ("search", "enqueue"):
+        for name in ("search", "enqueue", "recipe"):
             if not fields[name]:
                 del fields[name]
         return fields | {name: [list(entry) for entry in fields[name]] for name in ("fixed", "ranges")}
@@ -336,6 +360,11 @@ class Study:
             most_epochs=request.default_epochs,
             tests=True,
         )
+
+    @property
+    def quality_s(self) -> float:
+        """Most seconds of a training in a tune for quality, beside the baseline's."""
+        return self.longest_s * _QUALITY_SHARE
 
     @property
     def longest_s(self) -> float:
