@@ -156,6 +156,12 @@ class WholeOrTask(Whole):
             super().check(name, value)
 
 
+class WholeOrAll(Whole):
+    """Integers of at least `least`, of which one (`a3gnn.knobs.ALL`) means all; users write it `all`."""
+
+    __slots__ = ()
+
+
 class Size(Whole):
     """Whole numbers of bytes; users write them with units."""
 

@@ -140,12 +140,14 @@ class Reference:
         val_accuracy: The best validation accuracy that it kept within the budget (`LearningCurve.held`), in [0, 1].
         target: The validation accuracy that counts as reached, in [0, 1].
         still_rising: Whether its validation accuracy still improved when its budget ended, short of a requested target.
+        final: Whether others are judged where they stop improving, however early: their curves are then complete.
     """
 
     budget_s: float
     val_accuracy: float
     target: float
     still_rising: bool
+    final: bool = False
 
     def at(self, drift: float) -> Self:
         """Returns the reference for a machine at `drift` times its former speed: the budget is divided by `drift`."""
@@ -235,6 +237,7 @@ class Figures:
         if curve is not None and reference is not None:
             within = metrics.pace.batches(reference.budget_s) * ROUNDING
             accuracy, complete = curve.best_within(within), covers(curve, within)
+            complete |= reference.final and curve.ended is CurveEnd.PLATEAU
             reached = curve.first_reaching(reference.target)
             if accuracy is not None and curve.fell_from(reference.target):
                 accuracy = min(accuracy, curve.best_held())

@@ -13,13 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
-from a3gnn.checks import Domain, OneOf, Real, Size, Whole, WholeOrTask
+from a3gnn.checks import Domain, OneOf, Real, Size, Whole, WholeOrAll, WholeOrTask
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.setting import Setting
 from a3gnn.units import parse_size
 
 #: Text for None on the command line: the task's value.
 TASKS = "task"
+#: The batch size of the whole graph as one mini-batch, without sampling, and its text. It exceeds every number of
+#: seeds, so that arithmetic with it gives one mini-batch of all seeds.
+ALL, ALL_TEXT = 2**31 - 1, "all"
 Scale = Literal["log2", "linear", "choice"]
 T = TypeVar("T")
 Values = tuple[Any, ...]
@@ -57,8 +60,8 @@ class Knob:
         at: Returns the values for a setting; None keeps `values`.
         scale: How numbers are spaced, or `choice` for names.
         idle: Condition on which all of its values run identically, so that the default stands for them.
-        idle_at: Returns this condition for a setting, which the search space knows and `TrainConfig` does not; None
-            keeps `idle`.
+        idle_at: Returns a further such condition for a setting, which the search space knows and `TrainConfig` does
+            not; None has none.
         learns: Condition on which its value changes the content of mini-batches, and so what is learned.
         later: Whether it was added after the first stored profiles. Keys leave it out at its default, so that older
             keys still name the same configuration.
@@ -81,7 +84,8 @@ class Knob:
     def within(self, setting: Setting) -> Self:
         """Returns the knob with the search values and the idle condition of `setting`."""
         values = self.values if self.at is None else self.at(self.values, setting)
-        return dataclasses.replace(self, values=values, idle=self.idle_at(setting) if self.idle_at else self.idle)
+        idle = self.idle | self.idle_at(setting) if self.idle_at else self.idle
+        return dataclasses.replace(self, values=values, idle=idle)
 
     def settled(self, fields: Mapping[str, Any]) -> Any:
         """Returns the canonical value of this knob in a configuration with the values `fields`."""
@@ -92,6 +96,18 @@ class Knob:
     def coded(self, value: Any) -> Any:
         """Returns `value` as columns store it: None, the task's value, is 0, because a column has one type."""
         return 0 if value is None else value
+
+    def stored(self, value: Any) -> Any:
+        """Returns `value` as JSON has it: `ALL` as text."""
+        return ALL_TEXT if isinstance(self.domain, WholeOrAll) and value == ALL else value
+
+    def loaded(self, value: Any) -> Any:
+        """Returns the value that `stored` returned as `value`."""
+        return ALL if isinstance(self.domain, WholeOrAll) and value == ALL_TEXT else value
+
+    def text(self, value: Any) -> Any:
+        """Returns `value` as the command line writes it: names of None, the task's value, and of `ALL`."""
+        return TASKS if value is None else str(value) if isinstance(value, tuple) else self.stored(value)
 
     def index(self, value: Any) -> int:
         """Returns the position of `value`; raises `ConfigError` if the space does not contain it."""
@@ -110,6 +126,7 @@ class Knob:
             return str(value)
         if isinstance(self.domain, WholeOrTask) and value in (None, TASKS):
             return None
+        value = self.loaded(value)
         if isinstance(self.domain, Size) and isinstance(value, str):
             with suppress(UsageError):  # 0 is converted below, and other text is refused there
                 value = parse_size(value)
@@ -151,6 +168,11 @@ class Where:
     def names(self) -> frozenset[str]:
         """The knobs that it depends on."""
         return frozenset(name for name, _ in self.cases).union(*(other.names for other in self.others))
+
+    def varied(self, values: Mapping[str, Values]) -> frozenset[str]:
+        """Returns the knobs on which it depends where each knob has only the given `values`."""
+        own = {name for name, ones in self.cases if len(values[name]) > 1 and not set(ones).isdisjoint(values[name])}
+        return frozenset(own).union(*(other.varied(values) for other in self.others))
 
     def holds(self, values: Mapping[str, Any]) -> Any:
         """Returns whether it holds: a bool, or an array of them if the knobs' `values` are arrays of equal length.

@@ -26,6 +26,9 @@ PRESETS = {
 }
 #: Presets whose choice may reach the target later than the baseline.
 MAY_BE_LATE = ("memory", "accuracy")
+#: The priority of the final quality, at which models are searched, too, and its weights: a doubling of speed weighs a
+#: hundredth of a point. Guesses.
+QUALITY, _QUALITY_WEIGHTS = "quality", (0.005, 0.005, 0.99)
 #: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
 _POINTS_PER_DOUBLING = 2.0
 #: A figure with less weight decides nothing; accuracy is then only a limit. Guess.
@@ -62,8 +65,15 @@ class Priority:
     def name(self) -> str:
         """The preset's name; "" for other weights."""
         weights = (self.throughput, self.memory, self.accuracy)
+        if self.final:
+            return QUALITY
         named = (name for name, preset in PRESETS.items() if preset == weights and self.time == (name == "time"))
         return next(named, "")
+
+    @property
+    def final(self) -> bool:
+        """Whether the validation quality at the end of each training decides, and not at equal training time."""
+        return (self.throughput, self.memory, self.accuracy) == _QUALITY_WEIGHTS and not self.time
 
     @property
     def text(self) -> str:
@@ -96,7 +106,7 @@ class Priority:
 
         Only the presets memory and accuracy, and weights without speed, allow that.
         """
-        return self.throughput > 0 and self.name not in MAY_BE_LATE
+        return self.throughput > 0 and self.name not in (*MAY_BE_LATE, QUALITY)
 
     @property
     def deciding(self) -> NDArray[np.bool_]:
@@ -115,6 +125,8 @@ class Priority:
         Raises:
             UsageError: `text` is neither; the message lists the presets.
         """
+        if text == QUALITY:
+            return cls(*_QUALITY_WEIGHTS)
         if isinstance(text, str) and text in PRESETS:
             return cls(*PRESETS[text], time=text == "time")
         try:
@@ -123,8 +135,8 @@ class Priority:
             weights = []
         if len(weights) != 3 or min(weights) < 0 or not 0 < sum(weights) < float("inf"):
             raise UsageError(
-                f"{option('priority')} must be one of {', '.join(PRESETS)}, or three weights T,M,A that are >= 0 "
-                f"and not all 0 such as 2,1,1; got {text!r}{nearest(text, PRESETS)}"
+                f"{option('priority')} must be one of {', '.join((*PRESETS, QUALITY))}, or three weights T,M,A that "
+                f"are >= 0 and not all 0 such as 2,1,1; got {text!r}{nearest(text, (*PRESETS, QUALITY))}"
             )
         throughput, memory, accuracy = (weight / sum(weights) for weight in weights)
         return cls(throughput, memory, accuracy)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn.config import KNOBS, SEARCHED, TrainConfig, number_of, with_kept_policy
 from a3gnn.errors import ConfigError, UsageError, unknown_name
-from a3gnn.knobs import NEVER, TASKS, Knob, Where
+from a3gnn.knobs import ALL, NEVER, Knob, Where
 from a3gnn.seeding import generator
 from a3gnn.setting import Setting
 from a3gnn.task import as_values
@@ -106,6 +106,8 @@ class SearchSpace:
     @cached_property
     def num_distinct(self) -> int:
         """Number of configurations that run differently: the number of rows of `enumerate`."""
+        if self._halves:
+            return sum(half.num_distinct for half in self._halves)
         return math.prod(len(one) for one in self._group_numbers)
 
     def knob(self, name: str) -> Knob:
@@ -170,10 +172,30 @@ class SearchSpace:
 
     def enumerate(self) -> NDArray[np.int64]:
         """Returns every row that runs differently from all others, int64, shape (n, n_knobs), in sorted order."""
+        if self._halves:
+            return np.unique(np.concatenate([self._rows_of(half) for half in self._halves]), axis=0)
         numbers = np.zeros(1, dtype=np.int64)
         for one in self._group_numbers:
             numbers = np.add.outer(numbers, one).ravel()
         return np.stack(np.unravel_index(np.sort(numbers), tuple(self.nvec)), axis=1)
+
+    @cached_property
+    def _halves(self) -> tuple[Self, ...]:
+        """The space without the whole graph as a mini-batch, and with it alone; empty if one of them is.
+
+        Nearly all knobs are idle in the second, so that the whole space has few groups of independent knobs.
+        """
+        sizes = self.knob("batch_size").values
+        several = len(sizes) > 1 and ALL in sizes
+        apart = (tuple(size for size in sizes if size != ALL), (ALL,)) if several else ()
+        return tuple(self._with({"batch_size": some}) for some in apart)
+
+    def _rows_of(self, half: Self) -> NDArray[np.int64]:
+        """Returns the rows of `half` as rows of this space."""
+        rows, column = half.enumerate(), self.names.index("batch_size")
+        places = [self.knobs[column].index(size) for size in half.knobs[column].values]
+        rows[:, column] = np.array(places)[rows[:, column]]
+        return rows
 
     @cached_property
     def _group_numbers(self) -> list[NDArray[np.int64]]:
@@ -220,7 +242,8 @@ class SearchSpace:
 
     def offer(self, name: str, value: Any) -> Self:
         """Returns the space with `value` as one more value of the knob `name`."""
-        return self._with({name: (*self.knob(name).values, value)})
+        knob = self.knob(name)
+        return self._with({name: (*knob.values, knob.parse(value))})
 
     def including(self, values: Mapping[str, Any]) -> Self:
         """Returns the space with those of `values`, by the names of knobs, that it lacks."""
@@ -252,8 +275,8 @@ class SearchSpace:
         if knob.scale == "choice":
             raise ConfigError(f"{name} has no range: fix it to one of {list(knob.values)}")
         low, high = knob.parse(low), knob.parse(high)
-        if low is None or high is None:
-            raise ConfigError(f"{name}'s range must be between numbers, got {TASKS}: fix it to {TASKS} instead")
+        if words := [text for end in (low, high) if isinstance(text := knob.text(end), str)]:
+            raise ConfigError(f"{name}'s range must be between numbers, got {words[0]}: fix it to {words[0]} instead")
         if low > high:
             raise ConfigError(f"{name}'s range must be LOW:HIGH with LOW <= HIGH, got {low}:{high}")
         if knob.scale == "log2" and low > 0:
@@ -309,7 +332,7 @@ class SearchSpace:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the knobs and their values as JSON types."""
-        return {knob.name: list(knob.values) for knob in self.knobs}
+        return {knob.name: [knob.stored(value) for value in knob.values] for knob in self.knobs}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Sequence[Any]]) -> Self:
@@ -317,7 +340,8 @@ class SearchSpace:
         for name in values:
             if name not in {knob.name for knob in KNOBS}:
                 raise unknown_name("a knob", name, [knob.name for knob in KNOBS])
-        return cls(tuple(dataclasses.replace(k, values=tuple(values.get(k.name, k.values))) for k in KNOBS))
+        found = (tuple(map(knob.loaded, values.get(knob.name, knob.values))) for knob in KNOBS)
+        return cls(tuple(dataclasses.replace(knob, values=own) for knob, own in zip(KNOBS, found, strict=True)))
 
 
 def _nearest(knob: Knob, value: Any) -> int:
@@ -341,10 +365,11 @@ def _array(values: Sequence[Any]) -> NDArray[Any]:
 def tied_knobs(knobs: Sequence[Knob]) -> list[list[int]]:
     """Returns the positions of `knobs` in groups whose canonical values do not depend on each other.
 
-    A knob shares a group with the knobs that decide whether it is idle.
+    A knob shares a group with the knobs whose values decide whether it is idle.
     """
     position = {knob.name: j for j, knob in enumerate(knobs)}
-    tied = [{knob.name, *knob.idle.names} for knob in knobs]
+    values = {knob.name: knob.values for knob in knobs}
+    tied = [{knob.name, *knob.idle.varied(values)} for knob in knobs]
     groups = [{j} for j in range(len(knobs))]
     for names in (*tied, _REPLACED_TOGETHER):
         together = {position[name] for name in names}

@@ -6,8 +6,9 @@
 As written is PyG's `NeighborLoader` and the model. The two lines are `Loader` and `accelerate(model)`; a third arm adds
 bfloat16. Between them is `Loader` with PyG's layers, which shows the share of each line. `--compile` adds the model as
 written by `torch.compile(model, dynamic=True)`, which needs a C++ compiler. With `--full`, a step is one pass over the
-whole graph. `sage` is PyG's example `reddit.py`; the others are PyG's `GCN`, `GAT` (4 heads) and `GIN`,
-with 2 layers of 256 columns and dropout 0.5. Mini-batches have 1,024 seeds and fanouts 25,10.
+whole graph, and a last arm is a3gnn's own training with `batch_size=all`. `sage` is PyG's example `reddit.py`; the
+others are PyG's `GCN`, `GAT` (4 heads) and `GIN`, with 2 layers of 256 columns and dropout 0.5. Mini-batches have 1,024
+seeds and fanouts 25,10.
 
 Arms take turns: each round runs each arm for a few steps. Figures are medians over rounds, with the lowest and highest.
 A step loads the mini-batch, too. NeighborLoader needs pyg-lib or torch-sparse
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -32,7 +34,9 @@ from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import GAT, GCN, GIN, SAGEConv
 
-from a3gnn import Graph, Loader, accelerate
+from a3gnn import Graph, Loader, Task, TrainConfig, accelerate
+from a3gnn.knobs import ALL
+from a3gnn.training.trainer import Trainer
 from benchmarks.engine.graphs import GRAPHS, spec_of
 
 Step = Callable[[], None]
@@ -105,6 +109,18 @@ def full_step(model: nn.Module, data: Data) -> Step:
     return step
 
 
+def built_in_step(name: str, spec: str) -> Step:
+    """Returns a step of a3gnn's own model of this name on the whole graph (`batch_size=all`)."""
+    task = Task(model=name, hidden_channels=_HIDDEN, dropout=_DROPOUT, learning_rate=0.01, fanouts=tuple(_FANOUTS))
+    trainer, epochs = Trainer(Graph.load(spec_of(spec)), TrainConfig(batch_size=ALL), task), count()
+
+    def step() -> None:
+        for _ in trainer.steps(next(epochs)):
+            pass
+
+    return step
+
+
 def arms(name: str, data: Data, classes: int, asked: argparse.Namespace) -> dict[str, Step]:
     """Returns the steps that take turns."""
 
@@ -120,6 +136,7 @@ def arms(name: str, data: Data, classes: int, asked: argparse.Namespace) -> dict
             **({"torch.compile": full_step(compiled(), data)} if asked.compile else {}),
             "accelerate": full_step(accelerate(model()), data),
             "accelerate, bfloat16": full_step(accelerate(model(), "bfloat16"), data),
+            "batch_size=all": built_in_step(name, asked.spec),
         }
 
     def loader(kind: Any) -> Any:
@@ -140,7 +157,7 @@ def arms(name: str, data: Data, classes: int, asked: argparse.Namespace) -> dict
     }
 
 
-def measured(steps: dict[str, Step], rounds: int, count: int) -> dict[str, list[float]]:
+def measured(steps: dict[str, Step], rounds: int, repeats: int) -> dict[str, list[float]]:
     """Returns each arm's seconds per step, one figure per round; arms take turns."""
     for step in steps.values():  # compiles kernels, starts workers
         step(), step()
@@ -148,9 +165,9 @@ def measured(steps: dict[str, Step], rounds: int, count: int) -> dict[str, list[
     for _ in range(rounds):
         for arm, step in steps.items():
             begin = perf_counter()
-            for _ in range(count):
+            for _ in range(repeats):
                 step()
-            seconds[arm].append((perf_counter() - begin) / count)
+            seconds[arm].append((perf_counter() - begin) / repeats)
     return seconds
 
 
@@ -177,7 +194,8 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="measure torch.compile, too")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    data = data_of(GRAPHS[asked.graph].spec if asked.graph in GRAPHS else asked.graph)
+    asked.spec = GRAPHS[asked.graph].spec if asked.graph in GRAPHS else asked.graph
+    data = data_of(asked.spec)
     classes = int(data.y.max()) + 1
     shares = 100 * float(data.x.count_nonzero()) / data.x.numel()
     print(f"{asked.graph}: {data.num_nodes} nodes, {data.num_edges} edges, {data.num_features} features, ", end="")

@@ -53,9 +53,9 @@ def datasets(incomplete: str) -> Iterable[str]:
 
 def priorities(incomplete: str) -> Iterable[str]:
     """Returns the named priorities."""
-    from a3gnn.objectives import PRESETS
+    from a3gnn.objectives import PRESETS, QUALITY
 
-    return PRESETS
+    return (*PRESETS, QUALITY)
 
 
 def engines(incomplete: str) -> Iterable[str]:
@@ -67,19 +67,12 @@ def engines(incomplete: str) -> Iterable[str]:
 
 def fixed(incomplete: str) -> Iterable[str]:
     """Returns the knobs as NAME=, or the values of the knob in `incomplete`."""
-    from a3gnn.checks import WholeOrTask
     from a3gnn.config import KNOBS
-    from a3gnn.knobs import TASKS
 
     name, sign, _ = incomplete.partition("=")
     if not sign:
         return [f"{knob.name}=" for knob in KNOBS]
-    values = [
-        TASKS if value is None and isinstance(knob.domain, WholeOrTask) else value
-        for knob in KNOBS
-        if knob.name == name
-        for value in knob.values
-    ]
+    values = [knob.text(value) for knob in KNOBS if knob.name == name for value in knob.values]
     return [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for value in values]
 
 

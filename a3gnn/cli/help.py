@@ -42,7 +42,10 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "train": (
         (
             "Common options",
-            ("epochs", "patience", "until_target", "auto", "out", "resume", "path", "dataset", "verbose", "quiet"),
+            (
+                *("epochs", "patience", "until_target", "auto", "fix", "out", "resume", "path", "dataset"),
+                *("verbose", "quiet"),
+            ),
         ),
         ("Model", (*_MODEL, "seed")),
         ("Accuracy", ("target_accuracy", "metric", "class_weights", "references", "target", "split", "split_seed")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -10,9 +10,10 @@ import click
 from a3gnn.checks import Size
 from a3gnn.cli.completion import DATASET, FIX, PRIORITY, RANGE
 from a3gnn.cli.options import SIZE_LIMIT, added, model_options, split_options, take_fields
-from a3gnn.config import KNOBS
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.search import search_from
+from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.units import parse_size
 
@@ -24,7 +25,9 @@ _GRAPHS = "Graph: FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.
 def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[[F], F]:
     """Returns a decorator that adds these options to a command; `as_arguments` turns them into arguments."""
     limit = f"Memory limit {example}; GPU memory if there is a GPU."
-    priorities = "Goal: time, throughput, memory, accuracy, balanced, or weights T,M,A of speed, memory and accuracy."
+    priorities = (
+        "Goal: time, throughput, memory, accuracy, balanced, quality, or weights T,M,A of speed, memory, accuracy."
+    )
     options = (
         click.option("--priority", type=PRIORITY, default="time", show_default=True, help=priorities),
         click.option("--memory-limit", type=memory_limit, help=limit),
@@ -64,6 +67,17 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     if "search" in asked:
         asked["search"] = search_from(asked["search"])
     return asked | {"task": task, "fix": dict(map(_fix, asked["fix"])), "ranges": dict(map(_range, asked["ranges"]))}
+
+
+def with_knobs(config: TrainConfig, fixed: Sequence[str]) -> TrainConfig:
+    """Returns `config` with the knobs of the texts KNOB=VALUE changed.
+
+    Raises:
+        UsageError: A text is not of this form, or there is no such knob.
+        ConfigError: A value is out of range.
+    """
+    space = SearchSpace(KNOBS)
+    return config.replace(**{name: space.knob(name).parse(value) for name, value in map(_fix, fixed)})
 
 
 def _fix(text: str) -> tuple[str, Any]:

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from a3gnn._imports import importing
-from a3gnn.cli.completion import DATASET, TARGET
+from a3gnn.cli.completion import DATASET, FIX, TARGET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import (
     DEPTHS,
@@ -29,6 +29,7 @@ from a3gnn.cli.options import (
 )
 from a3gnn.cli.output import JSON, QUIET, VERBOSE, show_json
 from a3gnn.cli.output import progress as lines
+from a3gnn.cli.study_options import with_knobs
 from a3gnn.cli.train_summary import summary_lines
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -44,7 +45,7 @@ _FALLING_EPOCHS = 50
 #: Parameters of options that --auto does not take.
 _NOT_OF_AUTO = (
     *("tuned", "path", "target_accuracy", "until_target", "trainers", "trainer_shares", "trainer_sampling"),
-    *("trainer_stall", "prefetch", "adapt", "algorithm", "ranks"),
+    *("trainer_stall", "prefetch", "adapt", "algorithm", "ranks", "fix"),
 )
 #: Names of parameters that are not those of an option.
 _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
@@ -72,6 +73,13 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
     help="Graph: FILE.npz, a folder, synthetic:..., pyg:NAME, parts:HOST:PORT,... Default: the tune's.",
 )
 @split_options
+@click.option(
+    "--fix",
+    type=FIX,
+    multiple=True,
+    metavar="KNOB=VALUE",
+    help="Set a knob, such as batch_size=all. May be repeated. Default: the tune's, or the baseline's.",
+)
 @click.option(
     "--epochs",
     type=click.IntRange(1),
@@ -172,6 +180,7 @@ def train(
     algorithm: str | None,
     ranks: int | None,
     auto: bool,
+    fix: tuple[str, ...],
     quiet: bool,
     verbose: bool,
     as_json: bool,
@@ -226,7 +235,12 @@ def train(
 
     metric = AUTO if metric is None and promised is None else metric
     replaced = dataclasses.replace(task, **changed) if changed else None
-    result = run(path or TrainConfig(), dataset, task=replaced, metric=metric, **options)
+    config: Any = promised or TrainConfig()
+    if fix and promised is None:
+        config = with_knobs(config, fix)
+    elif fix and promised is not None:
+        config, promised = dataclasses.replace(promised, config=with_knobs(promised.config, fix)), None
+    result = run(config, dataset, task=replaced, metric=metric, **options)
     started = launch()
     if started is not None and started.rank:
         return  # rank 0 prints the result

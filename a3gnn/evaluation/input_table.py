@@ -51,7 +51,7 @@ def input_table(
         GraphError: The table is damaged, or can't be written.
     """
     rows = table_rows(graph, _aggregator(task), config, on_chunk)
-    return InputTable(rows, _around(graph.on_disk(), on_chunk).degrees() if model.needs_degrees else None)
+    return InputTable(rows, in_degrees(graph.on_disk(), on_chunk) if model.needs_degrees else None)
 
 
 def table_rows(
@@ -88,7 +88,7 @@ def full_table(
     """
     rows = table_rows(graph, aggregator, config, on_chunk)
     narrow = config.compute_dtype == "bfloat16" and takes == "edge_index" and isinstance(rows, DenseFeatures)
-    degrees = _around(graph.on_disk(), on_chunk).degrees() if aggregator == "gcn" else None
+    degrees = in_degrees(graph.on_disk(), on_chunk) if aggregator == "gcn" else None
     return FullTable(aggregator, rows, torch.bfloat16 if narrow else torch.float32, degrees)
 
 
@@ -117,6 +117,11 @@ def _aggregator(task: Task) -> Aggregator:
             f"gcn, gin), got {task.model}, which learns something before it aggregates; use sampled"
         )
     return task.aggregates
+
+
+def in_degrees(graph: Graph, on_chunk: Callable[[], None] = lambda: None) -> Tensor:
+    """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,)."""
+    return _around(graph, on_chunk).degrees()
 
 
 def _around(graph: Graph, on_chunk: Callable[[], None]) -> Neighborhoods:

@@ -255,6 +255,7 @@ def _knob_text(knob: Knob, value: Any) -> str:
         return f"the {TASKS}'s"
     if isinstance(knob.domain, Size):
         return format_size(value) if value else "none"
+    value = knob.text(value)
     if knob.scale == "choice":
         return str(value)
     return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -56,6 +56,8 @@ class MiniBatch:
             of `x`; only those that the model reads.
         whole_edges: The weights of the whole mini-batch's edges, on the host, if this is a share.
         examples: The pairs that are predicted, of which `y` has the labels; None if seeds are.
+        kept: Whether it is the whole graph, which the pipeline keeps for every epoch. `y` then belongs to the first
+            nodes, and the trainer may replace `x` by its aggregates.
     """
 
     epoch: int
@@ -73,10 +75,13 @@ class MiniBatch:
     edges: Mapping[str, torch.Tensor] = field(default_factory=dict)
     whole_edges: Mapping[str, torch.Tensor] = field(default_factory=dict)
     examples: LinkExamples | None = None
+    kept: bool = False
 
     @property
     def num_examples(self) -> int:
         """The number of predicted pairs, or of seeds."""
+        if self.kept:
+            return len(self.y)
         return self.subgraph.sampled.num_seeds if self.examples is None else len(self.examples.ids)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import as_classes
 from a3gnn.graphs.partition import partition, restrict_to_parts
+from a3gnn.knobs import ALL, ALL_TEXT
+from a3gnn.measurement import StageSeconds
 from a3gnn.parts.graph import PartedGraph, check_over_parts
 from a3gnn.parts.remote import PartedSampler, open_store, warm_up
 from a3gnn.pipeline.allocate import Allocation
@@ -43,6 +46,7 @@ from a3gnn.pipeline.stages import DeferredStages, SampledBatch, Stages
 from a3gnn.sampling.sampler import Fanout, Sampler
 from a3gnn.sampling.share import CutSampler, Shares
 from a3gnn.sampling.subgraph import AnySampler, Subgraph
+from a3gnn.sampling.whole import LayerRows, WholeGraph
 from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import ordered_map
 from a3gnn.threads.overlap_policy import OverlapPolicy
@@ -77,6 +81,7 @@ class PipelineOptions:
         deferred: Whether mini-batches come without features and labels, which `Pipeline.read` adds.
         edge_values: Values of the graph's edges by name (`EDGE_VALUES`), which mini-batches then contain.
         pairs: Makes seeds of pairs: `input_nodes` and the graph's split are numbers of pairs then. None for nodes.
+        rows: The nodes that layers compute if the whole graph is the mini-batch; None if it can't be.
     """
 
     seed: int
@@ -97,10 +102,13 @@ class PipelineOptions:
     deferred: bool = False
     edge_values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     pairs: PairSeeds | None = None
+    rows: LayerRows | None = None
 
 
 class Pipeline:
     """Samples, gathers and moves mini-batches as a configuration says; a context manager.
+
+    If `batch_size` is `ALL`, the whole graph is the only mini-batch. It is made once, and returned in every epoch.
 
     * sequential: one stage after the other, when the next mini-batch is asked for.
     * mode1: `num_workers` threads sample and gather; as many mini-batches wait or are under way.
@@ -124,6 +132,7 @@ class Pipeline:
 
     Raises:
         DeviceError: A requested device does not exist.
+        ConfigError: The whole graph can't be the mini-batch.
         UsageError: The device is neither cpu nor cuda, proximity order is combined with `shuffle=False`, the table for
             input_aggregation full is missing, or an option is not available for a graph in parts.
     """
@@ -144,6 +153,11 @@ class Pipeline:
             check_over_parts(config)
         if graph.types is not None:
             check_with_types(config)
+        if config.batch_size == ALL and (options.rows is None or shares is not None):
+            raise ConfigError(
+                f"batch_size {ALL_TEXT} needs a built-in model and one trainer, got a loop of your own or several "
+                "trainers; set batch_size to a number such as 1024"
+            )
         self._seeds = graph.train_ids if options.input_nodes is None else options.input_nodes
         self._parts: NDArray[np.int32] | None = None
         adjacency = graph.indptr, graph.indices
@@ -179,6 +193,7 @@ class Pipeline:
         given = self._config.resources if options.resources is None else options.resources
         self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
+        self._kept: MiniBatch | None = None
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
         """Returns the mini-batches of `epoch` in order, beginning with index `start`.
@@ -195,7 +210,7 @@ class Pipeline:
 
     def load(self, epoch: int, planned: Iterable[PlannedBatch]) -> Iterator[MiniBatch]:
         """Returns the mini-batches `planned`, in order, sampled as part of `epoch`; see `epoch`."""
-        batches = self._batches(epoch, planned)
+        batches = (self._whole if self._config.batch_size == ALL else self._batches)(epoch, planned)
         self._epochs.add(batches)
         return batches
 
@@ -264,6 +279,17 @@ class Pipeline:
                     self._stages.release(batch)
                     hyperbatches.done += 1
 
+    def _whole(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
+        """Yields the whole graph for each of `planned`, at most one; the first epoch makes it."""
+        for one in planned:
+            if self._kept is None:
+                kept = self._stages.complete(epoch, one)
+                self._stages.arrive(kept)
+                self._kept = dataclasses.replace(kept, y=kept.y[: len(one.seeds)], kept=True)
+            else:
+                self._kept.epoch, self._kept.arrival, self._kept.seconds = epoch, None, StageSeconds(0.0, 0.0, 0.0, 0.0)
+            yield self._kept
+
     def _compete(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
         stages, mode = self._stages, self._config.parallel_mode
         if isinstance(stages, DividedStages) and stages.depths is not None:
@@ -328,6 +354,8 @@ class Pipeline:
         elif parts is not None:
             edges = edges.within(parts)
         store = self._open_store(graph)
+        if options.rows is not None and config.batch_size == ALL:
+            return store, WholeGraph(edges, self._seeds, len(fanouts), options.rows)
         return store, open_sampler(edges, fanouts, config, options, store.cached)
 
     def _open_store(self, graph: Graph) -> FeatureStore:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from a3gnn.checks import OneOf, Size
+from a3gnn.checks import OneOf, Size, WholeOrAll
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.knobs import TASKS, Knob
 from a3gnn.limits import Breach
@@ -23,7 +23,7 @@ BASELINE_WORDS = "as the baseline"
 
 def describe_config(config: TrainConfig) -> str:
     """Returns how `config` differs from the baseline, in one line: `batch 512, workers 2 (sample), cache 1.2 MiB`."""
-    fields = config.canonical().to_dict()
+    fields = config.canonical().knobs()
     line = ""
     for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
         value, when = fields[knob.name], knob.show.when
@@ -40,6 +40,8 @@ def describe_knob(knob: Knob, value: Any) -> str:
             value = format_size(value)
         case OneOf(choices) if knob.show.names:
             value = knob.show.names[choices.index(value)]
+        case WholeOrAll():
+            value = knob.text(value)
     return knob.show.words.format(value)
 
 
@@ -62,7 +64,7 @@ def changes_of(config: TrainConfig, task: Task) -> tuple[Change, ...]:
 
     `task` is the baseline's.
     """
-    own, baseline = config.canonical().to_dict(), TrainConfig().canonical().to_dict()
+    own, baseline = config.canonical().knobs(), TrainConfig().canonical().knobs()
     found = [Change(name, _shown(task.value(name)), _shown(value), "") for name, value in config.searched]
     for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
         value, before = own[knob.name], baseline[knob.name]
@@ -86,7 +88,7 @@ def show_value(knob: Knob, value: Any, task: Task | None = None) -> str:
         return TASKS if task is None else str(seed) if knob.name == "seed_fanout" else ",".join(map(str, deep))
     if isinstance(knob.domain, Size):
         return format_size(value).replace(" ", "") if value else "0"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(knob.text(value))
 
 
 def _has_words(knob: Knob) -> bool:

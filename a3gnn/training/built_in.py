@@ -14,18 +14,20 @@ from torch import Tensor
 from a3gnn.config import TrainConfig
 from a3gnn.evaluation.evaluate import Evaluator, edges_of
 from a3gnn.evaluation.inference import Scratch
-from a3gnn.evaluation.input_table import input_table
+from a3gnn.evaluation.input_table import in_degrees, input_table
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.adam import Optimizer, make_adam
 from a3gnn.models.batch_blocks import blocks_of
-from a3gnn.models.layers.aggregation import warm_up
+from a3gnn.models.layers.aggregation import aggregated, warm_up
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.models.loss import loss_of, loss_weight
 from a3gnn.models.model import Model, build_model
 from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.ranks.joined_step import has_batch_norms
 from a3gnn.ranks.peers import Ranks
 from a3gnn.sampling.subgraph import Share, Subgraph
+from a3gnn.sampling.whole import LayerRows
 from a3gnn.seeding import derive
 from a3gnn.task import Task
 
@@ -74,10 +76,11 @@ class BuiltIn:
         edges_of(graph, task)  # raises an error now if the graph lacks what the model reads
         self.edge_values = task.edge_values
         self.aggregator = None if self.edge_values else self.model.aggregator
-        full = config.input_aggregation == "full"
+        full = config.canonical().input_aggregation == "full"
         self.table = input_table(graph, self.model, task, config, on_chunk) if full else None
         self.rows = None if self.table is None else self.table.rows
         self.dtype: torch.dtype = getattr(torch, config.compute_dtype)
+        self._blocks: list[LayerBlock] | None = None  # of the whole graph, which stay the same
         #: In place of the model's own; a bound method here would keep the learner, and its memory, in a cycle.
         self.logits: Callable[[MiniBatch, list[LayerBlock], int], Tensor] | None = None
         if self.dtype is torch.bfloat16 and self.aggregator is not None:
@@ -106,12 +109,39 @@ class BuiltIn:
 
         For a share, returns its part of the whole mini-batch's mean loss: the parts of all shares add up to the mean.
         """
-        blocks = blocks_of(
-            batch, with_degrees=self.model.needs_degrees, whole=self.table.degrees if self.table else None
-        )
+        if batch.kept:
+            blocks = self._whole_blocks(batch)
+        else:
+            whole = self.table.degrees if self.table else None
+            blocks = blocks_of(batch, with_degrees=self.model.needs_degrees, whole=whole)
         seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
-        loss, share = self._loss((self.logits or self._logits)(batch, blocks, seed), batch.y), batch.subgraph.share
+        logits, share = (self.logits or self._logits)(batch, blocks, seed), batch.subgraph.share
+        loss = self._loss(logits[: len(batch.y)] if batch.kept else logits, batch.y)
         return loss if share is None else loss * self._part(share)
+
+    @property
+    def layer_rows(self) -> LayerRows:
+        """The nodes that layers compute if the whole graph is the mini-batch, so that it equals full-batch training.
+
+        Batch norms normalize over all nodes, and the weights of edges count in the degrees of all nodes.
+        """
+        if has_batch_norms(self.model.layers[-1]):
+            return "all"
+        return "hidden" if has_batch_norms(self.model) or self.edge_values else "needed"
+
+    def _whole_blocks(self, batch: MiniBatch) -> list[LayerBlock]:
+        """Returns the blocks of the whole graph; the first call replaces dense features by their aggregates.
+
+        Layers that compute the same nodes share a block, and so what it derives from its edges.
+        """
+        if self._blocks is None:
+            whole = in_degrees(self._graph) if self.model.needs_degrees and self.layer_rows == "needed" else None
+            found = blocks_of(batch, with_degrees=self.model.needs_degrees, whole=whole)
+            made = {(block.num_src, block.num_dst): block for block in found}
+            self._blocks = [made[block.num_src, block.num_dst] for block in found]
+            if self.aggregator is not None and not batch.x.is_sparse_csr:
+                batch.x, batch.aggregator = aggregated(self.aggregator, self._blocks[0], batch.x), self.aggregator
+        return self._blocks
 
     def _logits(self, batch: MiniBatch, blocks: list[LayerBlock], seed: int) -> Tensor:
         aggregated = batch.aggregator is not None

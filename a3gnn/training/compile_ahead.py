@@ -19,6 +19,7 @@ from numba.core.registry import cpu_target
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.knobs import ALL
 from a3gnn.notify import detail
 from a3gnn.process.child import as_program, described_status
 from a3gnn.process.machine_turn import machine_turn
@@ -209,7 +210,7 @@ def _small_config(config: TrainConfig) -> TrainConfig:
     Modes, workers and resources determine which thread runs a kernel, never which kernel.
     """
     return config.replace(
-        batch_size=32,
+        batch_size=ALL if config.batch_size == ALL else 32,
         num_partitions=min(config.num_partitions, 2),
         bias_rate=min(config.bias_rate, 2.0),
         num_workers=1,

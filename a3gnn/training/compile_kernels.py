@@ -20,6 +20,7 @@ import numpy as np
 from a3gnn.config import AHEAD, CACHE_POLICIES, PARTITIONERS, STATIC_POLICIES, TrainConfig
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.knobs import ALL
 from a3gnn.process.child import die_with_parent
 from a3gnn.process.fork_server import COMPILED
 from a3gnn.storage.workplace import Workplace
@@ -51,6 +52,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
 }
 #: Other fields with kernels of their own, independent of rows.
 _OTHERS: tuple[dict[str, Any], ...] = (
+    {"batch_size": ALL},
     {**_FEW, "seed_order": "proximity"},
     {**_CACHED, "bias_rate": 2.0},
     *({**_CACHED, "cache_policy": policy} for policy in CACHE_POLICIES),

@@ -22,12 +22,13 @@ from typing import Any, Protocol, Self
 import torch
 from torch import nn
 
-from a3gnn.config import AHEAD, TrainConfig
+from a3gnn.config import AHEAD, TrainConfig, check_whole
 from a3gnn.errors import UsageError
 from a3gnn.evaluation.evaluate import metric_of
 from a3gnn.evaluation.inference import Scratch
 from a3gnn.evaluation.references import references, row_references
 from a3gnn.graphs.graph import Graph
+from a3gnn.knobs import ALL
 from a3gnn.metric import Metric
 from a3gnn.models.adam import Optimizer
 from a3gnn.pipeline.batch import MiniBatch
@@ -107,7 +108,8 @@ class Trainer:
     Raises:
         DeviceError: A requested device does not exist.
         ModelError: A user's model can't be built, or differs from the task's description.
-        ConfigError: `input_aggregation` is full, and the model has no table for it or the table is too large.
+        ConfigError: `input_aggregation` is full, and the model has no table for it or the table is too large; or
+            `batch_size` is all, and the whole graph can't be the mini-batch.
         GraphError: The table is damaged, or can't be written.
     """
 
@@ -124,6 +126,8 @@ class Trainer:
         member: Member | None = None,
     ) -> None:
         check_member(member, config, task)
+        typed, parted = graph.types is not None, graph.is_parted
+        check_whole(config, task, typed=typed, parted=parted, several=member is not None)
         self.graph, self.config, self.task, self._member, self._options = graph, config, task, member, options
         self._device = torch.device(checked_device(device))
         self.gpus = gpus_of([self._device])
@@ -145,7 +149,8 @@ class Trainer:
                 pairs=self._pairs(),
                 seed=task.seed,
                 device=device,
-                aggregator=learner.aggregator,
+                aggregator=None if config.batch_size == ALL else learner.aggregator,
+                rows=learner.layer_rows if isinstance(learner, BuiltIn) else None,
                 table=learner.rows,
                 dtype=learner.dtype,
                 shares=None if member is None else member.shares,

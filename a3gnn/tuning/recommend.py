@@ -19,7 +19,7 @@ from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
 from a3gnn.measurement import Measurement
 from a3gnn.metric import AUTO, checked_metric
 from a3gnn.notify import listener
-from a3gnn.objectives import Priority
+from a3gnn.objectives import QUALITY, Priority
 from a3gnn.option_names import option
 from a3gnn.profiling.store.existing import existing_rows
 from a3gnn.profiling.store.jsonl import shipped_measurements
@@ -110,6 +110,8 @@ def recommend(
         ranges=ranges,
         seed=seed,
     )
+    if request.priority.final:
+        raise UsageError(f"{option('priority')} {QUALITY} searches models, which needs trials; a3gnn tune takes it")
     if request.memory_limit == DEFAULT_PEAK:
         raise UsageError(
             f"{option('memory_limit')} must be a size, got 'baseline', which is the peak that the baseline takes as "

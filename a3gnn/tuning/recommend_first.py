@@ -102,7 +102,7 @@ def _recommend_as(
     """Recommends the fastest configuration that learns as the baseline with `changes`."""
     from a3gnn.tuning.recommend import recommend
 
-    fields = TrainConfig().replace(**changes).canonical().to_dict()
+    fields = TrainConfig().replace(**changes).canonical().knobs()
     recommend(
         graph,
         priority="throughput",

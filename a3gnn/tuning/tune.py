@@ -31,7 +31,7 @@ from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.examine import examined
 from a3gnn.tuning.beliefs.expectations import believed
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
-from a3gnn.tuning.engines.engine import Engine, make_engine
+from a3gnn.tuning.engines.engine import Engine, engine_of
 from a3gnn.tuning.outcome.result import SearchSummary, TuneResult, finished_result, say_finished
 from a3gnn.tuning.run import rounds
 from a3gnn.tuning.run.finish import finish, finish_stopped
@@ -90,7 +90,8 @@ def tune(
 
     Args:
         dataset: A graph, a PyG `Data`, or any argument of `Graph.load`.
-        priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A".
+        priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A"; or quality:
+            the final validation quality, for which shapes of the model are searched, too (docs/howto/quality.md).
         memory_limit: Limit on device memory, or on host memory without a device: bytes, text such as "4GiB", or
             "default" for the measured peak of the default configuration.
         host_memory_limit: Limit on host memory of a machine with a device.
@@ -249,7 +250,7 @@ def tune_study(history: History, runner: Runner, engine: Engine | None = None) -
         InfeasibleError: Nothing keeps the limits.
     """
     request = history.study.request
-    engine = engine or make_engine(request.engine, request.seed)
+    engine = engine or engine_of(request)
     try:
         try:
             with stopped_by_file(runner.folder):

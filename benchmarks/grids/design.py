@@ -58,7 +58,7 @@ def grid_design(space: SearchSpace, keys: int, settings: int, seed: int) -> list
 
 def _of_key(space: SearchSpace, config: TrainConfig, seed: int, number: int) -> Iterator[TrainConfig]:
     """Yields `config`, and others that learn the same, each once."""
-    fields = config.to_dict()
+    fields = config.knobs()
     free = [place for place, knob in enumerate(space.knobs) if not knob.learns.holds(fields)]
     seen = {config}
     yield config

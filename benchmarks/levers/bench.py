@@ -86,11 +86,11 @@ def _of_one(knob: Knob, space: SearchSpace) -> Iterator[Variant]:
 def _awake(knob: Knob, space: SearchSpace) -> TrainConfig | None:
     """Returns the default, or where `knob` is idle in it the middle one of the single changes that wake it, if any."""
     default = TrainConfig()
-    if not knob.idle.holds(default.to_dict()):
+    if not knob.idle.holds(default.knobs()):
         return default
     for name in sorted(knob.idle.names):
         changed = [default.replace(**{name: value}) for value in space.knob(name).values]
-        awake = [config for config in changed if not knob.idle.holds(config.to_dict())]
+        awake = [config for config in changed if not knob.idle.holds(config.knobs())]
         if awake:
             return awake[len(awake) // 2]
     return None

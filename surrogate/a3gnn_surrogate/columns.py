@@ -12,7 +12,7 @@ from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.checks import OneOf
 from a3gnn.config import KNOBS, SEARCHED, TrainConfig, number_of
 from a3gnn.errors import UsageError
-from a3gnn.knobs import NEVER, Knob
+from a3gnn.knobs import ALL, NEVER, Knob
 from a3gnn.task import Task
 
 #: One array of shape (n_configs,) per knob, as `SearchSpace.columns` returns them.
@@ -82,7 +82,13 @@ def fanouts(columns: Columns, task: Task) -> list[Array]:
     """
     hops = [columns["seed_fanout"], *[columns["deep_fanout"]] * (task.num_layers - 1)]
     own = [np.inf if fanout < 0 else float(fanout) for fanout in task.fanouts]
-    return [np.where(hop == 0, fanout, hop) for hop, fanout in zip(hops, own, strict=True)]
+    found = [np.where(hop == 0, fanout, hop) for hop, fanout in zip(hops, own, strict=True)]
+    return [np.where(is_whole(columns), np.inf, hop) for hop in found]
+
+
+def is_whole(columns: Columns) -> NDArray[np.bool_]:
+    """Returns which configurations train on the whole graph at once, bool, shape (n_configs,)."""
+    return np.asarray(columns["batch_size"] == ALL)
 
 
 def _mean_log2(hops: Sequence[Array], count: int) -> Array:

@@ -36,6 +36,8 @@ EVENTS = "tests/training/test_events.py runs such on a small graph"
 TYPED = "tests/cli/test_typed_commands.py runs such on a graph with types"
 SKILL = "tests/examples/test_skill.py runs them"
 GROUPS = "needs a graph larger than memory; tests/apply/test_predict.py leaves little memory beside a small one"
+WHOLE = "tests/training/test_whole_graph.py runs such on a small graph"
+RECIPE = "tests/tuning/engines/test_recipe.py runs such a tune by formulas"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 CONTAINER = "needs a container runtime; tests/service/test_deployment.py reads its files"
 BACKUP = "needs the programs sqlite3 and rsync"
@@ -65,6 +67,14 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/distributed.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train runs/mine --out runs/two": RUN,
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train runs/mine --out runs/two --resume": GOES_ON,
+    },
+    "docs/howto/quality.md": {
+        "a3gnn tune --dataset graph.npz --priority quality --memory-limit 1GiB --budget 15min --out runs/best": RECIPE,
+        "a3gnn train runs/best --out runs/trained": RECIPE,
+    },
+    "docs/howto/full_graph.md": {
+        "a3gnn train --model sage --dataset graph.npz --layers 6 --norm batch --residual --fix batch_size=all"
+        " --out runs/full": WHOLE,
     },
     "docs/research/adapt.md": {
         "a3gnn train runs/mine --adapt --out runs/adapted": RUN,

@@ -34,6 +34,28 @@ def test_every_metric_is_finite_for_every_model_graph_and_machine(expect, graphs
                 assert (metrics["throughput_epochs_per_s"] > 0).all()
 
 
+@pytest.mark.parametrize("layers", [1, 2, 5])
+def test_the_whole_graph_has_all_nodes_in_every_layer_and_is_read_once(layers, graphs, laptop):
+    task, config = Task(fanouts=(3,) * layers), TrainConfig(batch_size="all")
+    for graph in graphs.values():
+        setting, columns = Setting(task, graph, laptop), as_columns([config, TrainConfig()])
+        volume, cost = expected_work(columns, setting)
+        assert [nodes[0] for nodes in volume.nodes] == [graph.num_train, *[graph.num_nodes] * layers]
+        if layers > 1:
+            assert volume.sampled_edges[0] == pytest.approx(graph.num_edges)
+        seconds = stage_seconds(columns, volume, cost, setting)
+        assert (seconds.sample[0], seconds.gather[0], volume.steps[0]) == (0, 0, 1)
+        assert seconds.sample[1] > 0
+        alone = expected_work(as_columns([TrainConfig()]), setting).volume
+        assert np.array_equal(volume.sampled_edges[1:], alone.sampled_edges)
+
+
+def test_memory_of_the_whole_graph_grows_with_its_layers(expect):
+    whole = TrainConfig(batch_size="all")
+    found = [expect(whole, task=Task(fanouts=(2,) * layers))["peak_host_bytes"][0] for layers in (2, 4, 8)]
+    assert found[0] < found[1] < found[2]
+
+
 def test_nodes_and_edges_stay_within_the_graph_and_the_fanouts(graphs):
     graph, task = graphs["dense"], Task(fanouts=(25, 10))
     volume = batch_volume(as_columns([TrainConfig(), TrainConfig(num_partitions=4)]), task, graph)

@@ -12,7 +12,7 @@ from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, TrainCo
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.knobs import NEVER
+from a3gnn.knobs import Knob
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
@@ -20,8 +20,10 @@ from a3gnn.task import Task
 
 def _independent(space: SearchSpace) -> list[str]:
     """Returns the knobs that are never idle, and whose value makes no other one idle."""
-    tied = {name for knob in space.knobs for name in knob.idle.names}
-    return [knob.name for knob in space.knobs if knob.idle == NEVER and knob.name not in tied]
+    values = {knob.name: knob.values for knob in space.knobs}
+    found = {knob.name: knob.idle.varied(values) for knob in space.knobs}
+    tied = {name for names in found.values() for name in names}
+    return [name for name, names in found.items() if not names and name not in tied]
 
 
 def _only_tied(space: SearchSpace) -> SearchSpace:
@@ -66,6 +68,31 @@ def test_columns_are_what_decode_gives(space: SearchSpace) -> None:
         assert {name: values[i] for name, values in columns.items()} == {
             knob.name: knob.coded(getattr(space.decode(row), knob.name)) for knob in space.knobs
         }
+
+
+def test_a_space_with_the_whole_graph_has_its_few_configurations_besides_the_others(space: SearchSpace) -> None:
+    # Two values of each knob at most, so that the grid can be listed.
+    space = dataclasses.replace(space, knobs=tuple(_first(one, 2) for one in space.knobs))
+    for name in ("num_workers", "seed_order", "resources", "trainers", "adapt", "sampling_device", "feature_dtype"):
+        space = space.fix(name, space.knob(name).values[0])
+    mixed = space.offer("batch_size", "all")
+    only = space.fix("batch_size", "all")
+    assert (only.num_distinct, mixed.num_distinct) == (2, space.num_distinct + 2)  # two types of products
+    grid = np.indices(tuple(mixed.nvec)).reshape(len(mixed.knobs), -1).T
+    distinct = {mixed.decode(row).canonical() for row in grid}
+    assert {mixed.decode(row) for row in mixed.enumerate()} == distinct
+    assert len(mixed.enumerate()) == mixed.num_distinct
+    sampled = mixed.sample(300, seed=0)
+    for row in [*sampled, *mixed.neighbors(sampled[0])]:
+        assert mixed.encode(mixed.decode(row).canonical()).tolist() == row.tolist()
+    assert SearchSpace.from_dict(json.loads(json.dumps(mixed.to_dict()))).to_dict() == mixed.to_dict()
+    assert mixed.to_dict()["batch_size"] == [64, 128, "all"]
+    with pytest.raises(ConfigError, match="got all: fix it to all instead"):
+        space.restrict("batch_size", 64, "all")
+
+
+def _first(knob: Knob, count: int) -> Knob:
+    return dataclasses.replace(knob, values=knob.values[:count])
 
 
 def test_enumerate_holds_one_row_for_each_configuration_that_runs_differently(space: SearchSpace) -> None:

@@ -77,6 +77,7 @@ _PRIORITIES = (
     ("throughput", "throughput: the most epochs per second"),
     ("memory", "memory: the least memory"),
     ("accuracy", "accuracy: the best validation accuracy in the baseline's time"),
+    ("quality", "quality: the best final validation accuracy, by another model, too"),
     ("balanced", "balanced: speed, memory and accuracy count equally"),
 )
 _BUDGETS = (("min", "minutes"), ("h", "hours"), ("trials", "trials"))

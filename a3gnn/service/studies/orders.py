@@ -143,7 +143,9 @@ class Question(_Order):
     dataset: Annotated[
         Word | None, Field(description="Instead of graph: a dataset as in POST /graphs, which is registered.")
     ] = None
-    priority: Annotated[Word, Field(description="time, throughput, memory, accuracy, balanced, or T,M,A")] = "time"
+    priority: Annotated[Word, Field(description="time, throughput, memory, accuracy, balanced, quality, or T,M,A")] = (
+        "time"
+    )
     memory_limit: Annotated[
         Bytes | Word | None, Field(description="GPU memory limit, or host memory limit without a GPU, such as 4GiB.")
     ] = None

@@ -18,6 +18,7 @@ from a3gnn.prediction import Prediction
 from a3gnn.setting import setting_key
 from a3gnn.space import ENUMERABLE, Rows
 from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.quality import next_rung_s
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn_surrogate.known_curves import KnownDefault
 from a3gnn_surrogate.search_points import NO_SEARCH, SearchPoints
@@ -109,7 +110,10 @@ def _known_default(history: History) -> KnownDefault | None:
 
 
 def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig, drift: float = 1.0) -> float:
-    """Returns the expected seconds of a trial of `config`, as in `expected_trials_s`."""
+    """Returns the expected seconds of a trial of `config`, as in `expected_trials_s`; in a race, of its next round."""
+    if history.study.request.races:
+        end_s, done_s = next_rung_s(history, config)
+        return TrialCost.of(history).seconds((end_s - done_s) / drift)
     known = np.array([history.curve(config) is not None])
     return float(expected_trials_s(history, known, predict(surrogate, history, [config]), drift)[0])
 

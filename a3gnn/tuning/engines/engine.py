@@ -9,7 +9,7 @@ from typing import Protocol
 from a3gnn.errors import unknown_name
 from a3gnn.option_names import option
 from a3gnn.tuning.beliefs.beliefs import Beliefs
-from a3gnn.tuning.study.study import ENGINES
+from a3gnn.tuning.study.study import ENGINES, TuneRequest
 from a3gnn.tuning.study.trial import Proposal
 
 #: The classes of the engines, which are imported on use.
@@ -36,6 +36,15 @@ class Engine(Protocol):
             seconds_left: Seconds that a trial may take.
         """
         ...
+
+
+def engine_of(request: TuneRequest) -> Engine:
+    """Returns the engine of a tune: the requested one, or the race of the recipe for quality."""
+    if not request.races:
+        return make_engine(request.engine, request.seed)
+    from a3gnn.tuning.engines.recipe import Recipe
+
+    return Recipe(request.seed)
 
 
 def make_engine(name: str, seed: int) -> Engine:

@@ -15,10 +15,10 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from a3gnn.checks import OneOf, Real, WholeOrTask
+from a3gnn.checks import Real, WholeOrTask
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.figures import Figures
-from a3gnn.knobs import TASKS, Knob
+from a3gnn.knobs import Knob
 from a3gnn.learning_curve import NO_CURVE, CurveEnd
 from a3gnn.measurement import Failure
 from a3gnn.notify import ConversionProgress
@@ -217,7 +217,8 @@ def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution
     if (row := tune.played_off.get(measurement.config.key())) is not None:
         attributes["play_off"] = dataclasses.asdict(row.measured) | {"labels": list(row.labels), "note": row.note}
     values = tune.history.study.space.values(measurement.config)
-    params = {name: _coded(value) for name, value in values.items() if name in known}
+    texts = {one.name: one.text(values[one.name]) for one in tune.history.study.space.knobs}
+    params = {name: value for name, value in texts.items() if name in known}
     found = create_trial(params=params, distributions=known, user_attrs=attributes, **fields)
     found.datetime_start = datetime.fromisoformat(measurement.created).astimezone().replace(tzinfo=None)
     found.datetime_complete = found.datetime_start + timedelta(seconds=measurement.seconds)
@@ -256,18 +257,14 @@ def _measured(tune: KeptTune, trial: Trial) -> dict[str, Any]:
 
 
 def _distribution(knob: Knob, values: Sequence[Any]) -> BaseDistribution:
-    distinct = list(dict.fromkeys(map(_coded, values)))
-    if isinstance(knob.domain, OneOf | WholeOrTask) or knob.scale == "choice":
+    distinct = list(dict.fromkeys(map(knob.text, values)))
+    named = knob.scale == "choice" or any(isinstance(value, str) for value in distinct)
+    if named or isinstance(knob.domain, WholeOrTask):
         return CategoricalDistribution(distinct)
     log = knob.scale == "log2" and min(distinct) > 0
     if isinstance(knob.domain, Real) or any(isinstance(value, float) for value in distinct):
         return FloatDistribution(min(distinct), max(distinct), log=log)
     return IntDistribution(min(distinct), max(distinct), log=log)
-
-
-def _coded(value: Any) -> Any:
-    """Returns a knob's value; None, which means the task's value, as the command line writes it."""
-    return TASKS if value is None else str(value) if isinstance(value, tuple) else value
 
 
 def _values(figures: Figures, objectives: Objectives) -> list[float]:

@@ -7,7 +7,8 @@ import dataclasses
 from a3gnn.launch import QUICK
 from a3gnn.profiling.request import CurvePlan, Race, TrialPlan
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import BASELINE, Proposal
+from a3gnn.tuning.study.quality import next_rung_s
+from a3gnn.tuning.study.trial import BASELINE, RACE, Proposal
 from a3gnn_surrogate.curve_ends import CurveEnds
 
 #: Seconds of a timing in the verification, or for the machine's drift; fewer than a trial's, as there are many. Guess.
@@ -27,7 +28,8 @@ def trial_plan(
 
     The reference trains until its accuracy stops improving. Other trials train for the reference's seconds, or only
     until they reach the target if accuracy is just a limit. They end early if they can't reach the target within
-    `History.due_s`, if `ends` predicts that they miss it, or if they are slower than `slowest`.
+    `History.due_s`, if `ends` predicts that they miss it, or if they are slower than `slowest`. If the final quality
+    counts, they train until they stop improving, within the seconds of their round of the race.
 
     Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
 
@@ -43,6 +45,11 @@ def trial_plan(
     if reference is None or proposal.reason in BASELINE:
         return _planned(plan, history.study.reference_curve)
     priority, trial = history.study.request.priority, history.reference_trial
+    if priority.final:
+        seconds = history.study.quality_s
+        if proposal.reason == RACE:
+            seconds, _ = next_rung_s(history, proposal.config)
+        return _planned(plan, _drifted(CurvePlan(seconds, until_plateau=True), drift))
     most_s = min(history.due_s, slowest) if priority.time and slowest is not None else history.due_s
     default = None if trial is None else history.curve(trial.measurement.config)
     curve = CurvePlan(
@@ -57,12 +64,13 @@ def trial_plan(
 def whole_plan(history: History, drift: float = 1.0) -> TrialPlan:
     """Returns the plan of a contender: trains from the start for the reference's seconds, then tests once.
 
-    If accuracy is only a limit, it ends earlier if accuracy is at the target and stops improving, unless the reference
-    trains for a number of epochs. As in `trial_plan`, a slower machine gets more seconds.
+    If accuracy is only a limit, or the final one counts, it ends earlier if accuracy is at the target and stops
+    improving, unless the reference trains for a number of epochs. As in `trial_plan`, a slower machine gets more
+    seconds.
     """
     reference, request = history.reference, history.study.request
     seconds = history.study.reference_curve.most_seconds if reference is None else reference.at(drift).budget_s
-    ends = request.default_epochs is None and not request.priority.accuracy_counts
+    ends = request.default_epochs is None and (request.priority.final or not request.priority.accuracy_counts)
     least = None if reference is None else reference.target
     return _planned(history.plan, CurvePlan(seconds, until_plateau=ends, least=least, whole=True, tests=True))
 

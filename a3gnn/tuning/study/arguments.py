@@ -14,6 +14,7 @@ from a3gnn.profiling.store.database import database_url
 from a3gnn.search import named, search_of
 from a3gnn.task import Task, as_values
 from a3gnn.tuning.study.folder import check_folder
+from a3gnn.tuning.study.quality import recipe_search
 from a3gnn.tuning.study.study import DEFAULT_PEAK, TuneRequest
 from a3gnn.units import parse_budget
 
@@ -41,12 +42,20 @@ def make_request(
     task = Task() if task is None else task
     if not isinstance(enqueue, list | tuple) or not all(isinstance(one, Mapping) for one in enqueue):
         raise UsageError(f"enqueue must be a list of mappings from names to values, got {enqueue!r}")
+    priority = priority if isinstance(priority, Priority) else Priority.parse(priority)
+    recipe = priority.final and not search
+    if recipe and task.is_own:
+        raise UsageError(
+            f"priority {priority.name} needs a built-in model or a search of your own, got {task.model}; give "
+            f"{option('search')} values of the arguments of its factory"
+        )
     return TuneRequest(
         spec="",
         task=task,
-        search=search_of(search),
+        search=search_of(recipe_search(task) if recipe else search),
+        recipe=recipe,
         enqueue=tuple(as_values({named(name, task): value for name, value in one.items()}) for one in enqueue),
-        priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
+        priority=priority,
         memory_limit=parsed_limit("memory_limit", memory_limit),
         host_memory_limit=parsed_limit("host_memory_limit", host_memory_limit),
         budget=_parsed("budget", budget, parse_budget),

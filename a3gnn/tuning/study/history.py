@@ -175,10 +175,12 @@ class History:
         kept = None if self.compared is None else self.compared.target
         target = self.study.target if kept is None else kept
         longest = self.curve(trial.measurement.config)
-        reference = Reference.of(metrics, metrics.curve, self.study.request.max_drop, target, longest)
-        if target is None and reference is not None and reference.val_accuracy < self.study.unlearnt:
-            return dataclasses.replace(reference, target=self.study.unlearnt)
-        return reference
+        found = Reference.of(metrics, metrics.curve, self.study.request.max_drop, target, longest)
+        if found is not None and target is None and found.val_accuracy < self.study.unlearnt:
+            found = dataclasses.replace(found, target=self.study.unlearnt)
+        if found is None or not self.study.request.priority.final:
+            return found
+        return dataclasses.replace(found, budget_s=max(found.budget_s, self.study.quality_s), final=True)
 
     @cached_property
     def reference_metrics(self) -> Metrics | None:

@@ -9,10 +9,10 @@ from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.checks import checked_limit, flag, positive_number, real_number, whole_number
-from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, TrainConfig, with_kept_policy
+from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, TrainConfig, check_whole, with_kept_policy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
-from a3gnn.knobs import where
+from a3gnn.knobs import ALL, where
 from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement
 from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
@@ -36,6 +36,13 @@ _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 _CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.0
 #: Share of the budget that models without a network may take, and most seconds. Guesses.
 _REFERENCES_SHARE, _MOST_REFERENCES_S = 1 / 10, 60.0
+
+
+#: Share of a tune's budget for quality that one training may take. Guess: eight shapes in three rounds take four such
+#: shares, steps around the best as many, and the verification the rest.
+_QUALITY_SHARE = 1 / 12
+#: Most edges of a graph on which a tune for quality trains in full batches. Guess: a step takes a second or two.
+_MOST_WHOLE_EDGES = 1_000_000
 
 
 #: Default engines of older versions, in stored tunes.
@@ -70,6 +77,7 @@ class TuneRequest:
         enqueue: Trials to run first: values of knobs and of names of the search, as pairs; others as the baseline's.
         references: Whether models without a graph network are trained first, on nodes
             (`a3gnn.evaluation.row_models`).
+        recipe: Whether the search is that of the recipe for quality (`a3gnn.tuning.study.quality`).
 
     Raises:
         UsageError: An option has a wrong value.
@@ -91,6 +99,7 @@ class TuneRequest:
     search: Search = ()
     enqueue: tuple[Values, ...] = ()
     references: bool = True
+    recipe: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("priority", Priority)):
@@ -122,6 +131,11 @@ class TuneRequest:
         object.__setattr__(self, "enqueue", tuple(map(self._enqueued, self.enqueue)))
 
     @property
+    def races(self) -> bool:
+        """Whether the engine is the recipe's race: for quality, without an engine or a search of one's own."""
+        return self.priority.final and self.recipe and self.engine == ENGINES[0]
+
+    @property
     def default_epochs(self) -> int | None:
         """Epochs that the default trains; None until its accuracy stops improving."""
         return self.task.lr_epochs if self.accuracy_epochs is None else self.accuracy_epochs
@@ -135,6 +149,8 @@ class TuneRequest:
         space = self._shape(SearchSpace.of(setting))
         if self._reads_from_disk(space, setting):
             space = space.offer("cache_policy", AHEAD)
+        if self._may_be_whole(space, setting):
+            space = space.offer("batch_size", ALL)
         for trial in self.enqueue:
             space = space.including(dict(trial))
         space = self._searched(space, setting)
@@ -172,6 +188,14 @@ class TuneRequest:
                 raise UsageError(f"enqueue: {name} must be {held}, which this tune holds it to, got {own}")
         TrainConfig(**{name: value for name, value in found.items() if name not in searched})
         return as_values(found)
+
+    def _may_be_whole(self, space: SearchSpace, setting: Setting) -> bool:
+        """Returns whether the whole graph is tried as a mini-batch: for quality, on a small graph, unless excluded."""
+        graph, held = setting.graph, {name for name, *_ in (*self.fixed, *self.ranges)}
+        other = setting.task.is_own or graph.relations or graph.ends or "batch_size" in held
+        if not self.priority.final or other or graph.num_edges > _MOST_WHOLE_EDGES:
+            return False
+        return space.knob("feature_tier").values[0] == "ram" and space.knob("trainers").values[0] == 1
 
     def _reads_from_disk(self, space: SearchSpace, setting: Setting) -> bool:
         """Returns whether dense rows are read from disk: the tier is fixed, or they exceed the memory limit."""
@@ -213,7 +237,7 @@ class TuneRequest:
         """Returns the options as JSON types."""
         fields = dataclasses.asdict(self) | {"task": self.task.to_dict()}
         fields |= {"search": [one.to_dict() for one in self.search], "enqueue": [dict(one) for one in self.enqueue]}
-        for name in ("search", "enqueue"):
+        for name in ("search", "enqueue", "recipe"):
             if not fields[name]:
                 del fields[name]
         return fields | {name: [list(entry) for entry in fields[name]] for name in ("fixed", "ranges")}
@@ -251,6 +275,9 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
         raise UsageError(
             "sampling_device=cuda needs a CUDA GPU, and this machine has none; leave it out, or fix it to cpu"
         )
+    if ALL in space.knob("batch_size").values:
+        first = {knob.name: knob.values[0] for knob in space.knobs if knob.name in ("feature_tier", "trainers")}
+        check_whole(TrainConfig(batch_size=ALL, **first), setting.task, typed=bool(graph.relations or graph.ends))
     policies = space.knob("cache_policy").values
     if graph.sparse_features and not set(policies) & set(STATIC_POLICIES):
         raise UsageError(
@@ -344,6 +371,11 @@ class Study:
             most_epochs=request.default_epochs,
             tests=True,
         )
+
+    @property
+    def quality_s(self) -> float:
+        """Most seconds of a training in a tune for quality, beside the baseline's."""
+        return self.longest_s * _QUALITY_SHARE
 
     @property
     def longest_s(self) -> float:

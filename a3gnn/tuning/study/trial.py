@@ -21,6 +21,8 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Measurement, Metrics, StageSeconds
 from a3gnn.prediction import Prediction
 
+#: The reason of a trial of a race for quality.
+RACE = "race"
 #: The reason of a trial that trains the baseline on, and the reasons of all trials of the baseline.
 LONGER = "longer"
 BASELINE = ("default", LONGER)
@@ -35,7 +37,7 @@ class Proposal:
     """A configuration to measure next.
 
     Attributes:
-        reason: default, longer, enqueued, best, front or smallest; closest in tunes of older versions.
+        reason: default, longer, enqueued, best, front, race or smallest; closest in tunes of older versions.
         config: The configuration.
     """
 

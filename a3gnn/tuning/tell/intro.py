@@ -25,6 +25,7 @@ _GOALS = {
     "memory": "least memory",
     "accuracy": "best validation {} in the baseline's training time",
     "balanced": "speed, memory and {} alike",
+    "quality": "best final validation {}",
 }
 
 #: Why an own model has no table for a full input aggregation, by what it takes.
@@ -39,7 +40,9 @@ def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
     yield from place(setting)
     goal = _GOALS.get(request.priority.name, f"weights {request.priority.text}").format(setting.metric.label)
     yield _line("goal", goal)
-    if request.search:
+    if request.recipe:
+        yield _line("searches", "shapes of the model, width, dropout, learning rate, weight decay; then the knobs")
+    elif request.search:
         yield _line("searches", "the knobs, and " + ", ".join(map(describe_searched, request.search)))
     yield _line("limits", f"{_limits(request)}, budget {describe_budget(request)}")
 

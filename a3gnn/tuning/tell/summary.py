@@ -91,6 +91,7 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
     table = [
         *_figures(tuned, front, baseline, other, compared),
         *(ends or test),
+        *_best_after(tuned, other is not None),
         *_heuristics(tuned, metric, other is None),
     ]
     return Summary(
@@ -304,6 +305,16 @@ def _ends(tuned: TunedConfig, metric: Metric, has_other: bool) -> Iterator[Line]
             change += show_points(100 * (found[1] - found[0]), metric)
         unused = "not used to choose" if name == "test" else ""
         yield _line(f"final {name} {metric.label}", texts, ", ".join(filter(None, (change, unused))))
+
+
+def _best_after(tuned: TunedConfig, has_other: bool) -> Iterator[Line]:
+    """Yields the seconds of training to the best validation quality, if a search has changed the model."""
+    if not (has_other and tuned.config.searched):
+        return
+    both = [one if isinstance(one, Metrics) and one.curve else None for one in (tuned.default, tuned.measured)]
+    found = [None if one is None or one.curve is None else one.pace.seconds(one.curve.improved_at()) for one in both]
+    change = "" if None in found or not found[0] else f"{(found[1] or 0) / found[0]:.2g}x as long"
+    yield _line("at its best after", [shown(one, "{:.3g} s".format) for one in found], change)
 
 
 def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterator[Line]:

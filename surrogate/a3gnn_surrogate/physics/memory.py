@@ -9,7 +9,7 @@ from a3gnn.config import AHEAD
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.setting import Setting
-from a3gnn_surrogate.columns import Array, Columns, stored_row_bytes
+from a3gnn_surrogate.columns import Array, Columns, is_whole, stored_row_bytes
 from a3gnn_surrogate.physics.model_cost import ModelCost
 from a3gnn_surrogate.physics.stage_seconds import Calibration, topology_bytes
 from a3gnn_surrogate.physics.volume import BatchVolume
@@ -31,6 +31,11 @@ _FORWARD_AND_BACKWARD = 2.0
 #: Extra bytes of a trial that trains over one that only times mini-batches, because the C library keeps freed blocks.
 #: The median of the profiles: `python -m benchmarks.trial_memory` at commit 10d4978.
 _KEPT_BYTES = 15 * 2**20
+
+
+#: Bytes per edge that layers derive once from the whole graph and keep: edges by source, their places and weights.
+#: Guess: counted for one block.
+_KEPT_EDGE_BYTES = 24.0
 
 
 def training_peak(metrics: Metrics, hardware: Hardware) -> float:
@@ -114,7 +119,8 @@ def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:
     ready, depth = columns["num_workers"] + 1.0, columns["prefetch_depth"]
     whole = np.where(columns["parallel_mode"] == "mode1", ready, 1.0 + 2 * depth)
     sampled = np.where(columns["parallel_mode"] == "sequential", 1.0 + 3 * depth, ready)
-    return whole * cost.input_bytes + sampled * topology
+    kept = _KEPT_EDGE_BYTES * volume.sampled_edges * is_whole(columns)
+    return whole * cost.input_bytes + sampled * topology + kept
 
 
 def _evaluation_bytes(setting: Setting) -> float:

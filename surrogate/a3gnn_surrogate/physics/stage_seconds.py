@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from a3gnn.config import AHEAD, DYNAMIC_POLICIES
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting, setting_key
-from a3gnn_surrogate.columns import Array, Columns, served_row_bytes, stored_row_bytes, stored_share
+from a3gnn_surrogate.columns import Array, Columns, is_whole, served_row_bytes, stored_row_bytes, stored_share
 from a3gnn_surrogate.physics.model_cost import ModelCost
 from a3gnn_surrogate.physics.volume import BatchVolume
 
@@ -148,7 +148,10 @@ def stage_seconds(
         sent = misses * np.where(cost.narrow & ~np.bool_(graph.sparse_features), 0.5, 1.0)
         transfer = (sent + topology) / max(limits.host_to_device_bytes_per_s, 1.0)
     train = train_terms(cost, hardware) @ np.array(calibration.train)
-    return PredictedStageSeconds(calibration.sample * sample, calibration.gather * gather, transfer, train)
+    again = 1.0 - is_whole(columns)  # the whole graph is read once
+    return PredictedStageSeconds(
+        calibration.sample * sample, calibration.gather * gather * again, transfer * again, train
+    )
 
 
 def train_terms(cost: ModelCost, hardware: Hardware) -> Array:

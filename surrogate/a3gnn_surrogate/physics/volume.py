@@ -10,7 +10,7 @@ import numpy as np
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import AHEAD, DYNAMIC_POLICIES
 from a3gnn.task import EMBEDDING, NegativeDraws, Task
-from a3gnn_surrogate.columns import Array, Columns, cached_share, fanouts, reads_table, stored_row_bytes
+from a3gnn_surrogate.columns import Array, Columns, cached_share, fanouts, is_whole, reads_table, stored_row_bytes
 
 # Fitted by hand: each is near the least error that `python -m benchmarks.analytic_model caches` at commit 10d4978
 # prints for 11 graphs.
@@ -63,7 +63,8 @@ class BatchVolume:
             hop, and one more.
         edges: Edges sampled at each hop, the seeds' hop first. If the input layer reads a table, the last array is 0
             and the last hop finds no nodes. With several trainers, nodes and edges are totals over all shares.
-        sampling_reads: Edges and nodes of the whole mini-batch, which is sampled once.
+        sampling_reads: Edges and nodes of the whole mini-batch, which is sampled once; 0 for the whole graph, which is
+            not sampled again.
         hit_rate: Share of the input nodes that are cached.
         cached_mass: Share p of neighbor entries that are cached.
         kept_edges: Share of the edges that partitioning keeps.
@@ -119,6 +120,11 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
         frontier = reached.cached + reached.uncached - seen.cached - seen.uncached
         seen = reached
         nodes.append(seen.per_class.sum(axis=1))
+    if (whole := is_whole(columns)).any():
+        nodes = [first, *(np.where(whole, float(graph.num_nodes), found) for found in nodes[1:])]
+        share = graph.num_train / max(graph.num_nodes, 1)  # of the edges, into seeds, which the last layer computes
+        of_hops = [share, 1 - share, *(0.0 for _ in edges[2:])]
+        edges = [np.where(whole, part * graph.num_edges, hop) for part, hop in zip(of_hops, edges, strict=False)]
     near = _proximity_nodes(columns, nodes[-1] / np.maximum(total.sum(axis=1), 1.0), graph)
     nodes[1:] = [np.maximum(near * found, first) for found in nodes[1:]]
     seen = seen.scaled(near[:, None])
@@ -127,7 +133,7 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     rows = np.minimum(classes.nodes.cached.sum(axis=1) * parts, total.sum(axis=1))
     hit_rate = dynamic_hit_rate(columns, graph, static, seen.per_class, total, rows)
     steps = parts * np.ceil(np.maximum(graph.num_train / parts, 1.0) / seeds)
-    batches, reads = graph.num_train / seeds, np.sum(edges, axis=0) + nodes[-1]
+    batches, reads = graph.num_train / seeds, np.where(whole, 0.0, np.sum(edges, axis=0) + nodes[-1])
     return BatchVolume(seeds, batches, steps, tuple(nodes), tuple(edges), reads, hit_rate, classes.mass[:, 0], kept)
 
 

@@ -1,0 +1,120 @@
+"""`Recipe`: the engine of `--priority quality`: a race of model shapes, steps around the best, its systems knobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from a3gnn.config import TrainConfig
+from a3gnn.knobs import ALL
+from a3gnn.learning_curve import ROUNDING, CurveEnd
+from a3gnn.objectives import Priority
+from a3gnn.tuning.beliefs.beliefs import Beliefs
+from a3gnn.tuning.beliefs.expectations import expected_trial_s
+from a3gnn.tuning.engines.improvement import ExpectedImprovement, Goal, wanted
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, rung_s, trained_trials
+from a3gnn.tuning.study.trial import RACE, Proposal, Trial
+
+#: A step whose quality is further below the best's after equal seconds is given up. Guess: about the spread of seeds.
+_BEHIND = 0.005
+#: Orders the winner's systems knobs, which change speed and memory alone.
+_SYSTEMS = Priority.parse("balanced")
+
+
+class Recipe:
+    """Proposes the trials of the recipe: whole model shapes first, then single values, then systems knobs.
+
+    The shapes race by successive halving (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", 2016). A
+    trial of a later round continues the training of the one before (freeze-thaw). All train on the whole graph if the
+    space has it, else with the exact first layer where the model has one.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def propose(self, beliefs: Beliefs, count: int = 1, seconds_left: float = math.inf) -> list[Proposal]:
+        """Returns the proposals; see `Engine.propose`."""
+        history = beliefs.history
+        config = next_of_race(history)
+        if config is not None:
+            needed_s = expected_trial_s(beliefs.surrogate, history, config, history.drift)
+            return [Proposal(RACE, config)] if needed_s <= seconds_left else []
+        goal = Goal("best", _SYSTEMS, beliefs.learns_as_best)
+        rows = wanted(beliefs, goal, ExpectedImprovement(self._seed).starts(beliefs), seconds_left)[:count]
+        return [Proposal(goal.reason, beliefs.space.decode(row)) for row in rows]
+
+
+def next_of_race(history: History) -> TrainConfig | None:
+    """Returns the configuration that trains next; None if no shape and no step around the best is left."""
+    race = _Race(history)
+    left = [race.config(START | shape) for shape in SHAPES]
+    for rung in range(RUNGS):
+        if (due := next((one for one in left if race.is_due(one, rung)), None)) is not None:
+            return due
+        left = sorted(left, key=lambda one: -race.quality(one, rung))[: max(len(left) // 2, 1)]
+    best = race.best()
+    return None if best is None else next((one for one in race.steps(best) if race.may_win(one, best)), None)
+
+
+@dataclass(frozen=True)
+class _Race:
+    """The trials of a race so far."""
+
+    history: History
+
+    def config(self, values: Mapping[str, Any]) -> TrainConfig:
+        """Returns the canonical configuration with `values` of the search."""
+        space = self.history.space
+        systems = {"batch_size": ALL, "input_aggregation": "full"}
+        known = {name: value for name, value in systems.items() if value in space.knob(name).values}
+        return space.decode(space.row_of({**values, **known}))
+
+    def last(self, config: TrainConfig) -> Trial | None:
+        """Returns the last trial of `config`."""
+        trials = (one for one in reversed(self.history.trials) if one.measurement.config == config)
+        return next(trials, None)
+
+    def is_due(self, config: TrainConfig, rung: int) -> bool:
+        """Whether `config` has fewer trials than round `rung` wants, did not fail, and has not stopped improving."""
+        trial = self.last(config)
+        if trial is None:
+            return True
+        curve = self.history.curve(config)
+        stopped = curve is not None and curve.ended is CurveEnd.PLATEAU
+        return trial.metrics is not None and not stopped and trained_trials(self.history, config) <= rung
+
+    def quality(self, config: TrainConfig, rung: int) -> float:
+        """Returns the best validation quality within the seconds of round `rung`; minus infinity if unknown."""
+        trial, curve = self.last(config), self.history.curve(config)
+        if trial is None or trial.metrics is None or curve is None or not curve.batches:
+            return -math.inf
+        within = max(trial.metrics.pace.batches(rung_s(self.history, rung)) * ROUNDING, curve.batches[0])
+        return max(curve.val_accuracy[: sum(batches <= within for batches in curve.batches)])
+
+    def best(self) -> TrainConfig | None:
+        """Returns the best configuration that is done; None if none is."""
+        raced = (trial.measurement.config for trial in self.history.trials if trial.reason == RACE)
+        done = [one for one in dict.fromkeys(raced) if not self.is_due(one, RUNGS - 1)]
+        known = [one for one in done if self.quality(one, RUNGS - 1) > -math.inf]
+        return max(known, key=lambda one: self.quality(one, RUNGS - 1), default=None)
+
+    def may_win(self, config: TrainConfig, best: TrainConfig) -> bool:
+        """Whether a step is to be trained (on): it is due, and not known to be behind the best after equal seconds."""
+        trials = trained_trials(self.history, config)
+        if not self.is_due(config, RUNGS - 1):
+            return False
+        return not trials or self.quality(config, trials - 1) >= self.quality(best, trials - 1) - _BEHIND
+
+    def steps(self, best: TrainConfig) -> Iterator[TrainConfig]:
+        """Yields the configurations that differ from `best` in one step of one value, up before down."""
+        values = self.history.space.values(best)
+        own = {name: values[name] for name in (*START, *SHAPES[0])}
+        for name, ones in STEPS.items():
+            tried = sorted({*ones, own[name]})
+            place = tried.index(own[name])
+            for other in (place + 1, place - 1):
+                if 0 <= other < len(tried):
+                    yield self.config({**own, name: tried[other]})

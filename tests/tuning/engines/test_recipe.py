@@ -1,0 +1,202 @@
+"""The race of `--priority quality`, on made-up curves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.knobs import ALL
+from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
+from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.objectives import Priority
+from a3gnn.profiling.request import TrialRequest
+from a3gnn.search import search_of
+from a3gnn.setting import Setting
+from a3gnn.tuning.engines.engine import engine_of
+from a3gnn.tuning.engines.recipe import Recipe, next_of_race
+from a3gnn.tuning.run.plans import trial_plan, whole_plan
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, recipe_search, rung_s
+from a3gnn.tuning.study.study import Study, TuneRequest
+from a3gnn.tuning.study.trial import RACE, Proposal, Trial
+from tests.tuning.formulas import Formulas
+from tests.tuning.histories import MiB, measured
+
+BUDGET_S = 240.0
+
+
+def rising(quality: float) -> LearningCurve:
+    """Returns a curve that approaches `quality` and never stops improving."""
+    counts = [10]
+    while counts[-1] < 100_000:
+        counts.append(next_point(counts[-1], 10))
+    return LearningCurve(tuple(counts), tuple(quality * count / (count + 50) for count in counts), CurveEnd.BUDGET)
+
+
+def quality_of(values: dict[str, Any]) -> float:
+    """Returns the end of a model: best with 4 layers, batch norm, width 128 and dropout .5."""
+    found = 0.9 - 0.02 * abs(values.get("layers", 2) - 4) + 0.01 * (values.get("norm") == "batch")
+    width, dropout = values.get("hidden_channels", 16), values.get("dropout", 0.5)
+    return found - 0.02 * abs(width.bit_length() - 8) - 0.02 * abs(dropout - 0.5)
+
+
+def by_quality(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+    values = dict(request.config.searched)
+    size = 300 * MiB if values.get("hidden_channels", 0) < 256 else 900 * MiB
+    return dataclasses.replace(metrics, curve=rising(quality_of(values)), peak_host_bytes=size)
+
+
+@pytest.fixture
+def empty(setting: Setting) -> History:
+    request = TuneRequest(
+        spec="tiny",
+        task=setting.task,
+        priority=Priority.parse("quality"),
+        memory_limit=400 * MiB,
+        host_memory_limit=None,
+        max_accuracy_drop=0.5,
+        budget=BUDGET_S,
+        engine="ppo",
+        search=search_of(recipe_search(setting.task)),
+        recipe=True,
+    )
+    return History(Study.of(request, setting))
+
+
+def with_trial(history: History, proposal: Proposal, machine: Formulas) -> History:
+    config = proposal.config.canonical()
+    plan = dataclasses.replace(trial_plan(proposal, history), host_limit_bytes=400 * MiB)
+    outcome = machine.run(TrialRequest(config, history.study.setting, "", plan))
+    return history.with_trial(Trial(proposal.reason, {}, measured(history, config, outcome)))
+
+
+def raced(history: History, machine: Formulas, most: int = 200) -> tuple[History, list[TrainConfig]]:
+    history = with_trial(history, Proposal("default", TrainConfig()), machine)
+    tried: list[TrainConfig] = []
+    while (config := next_of_race(history)) is not None and len(tried) < most:
+        history = with_trial(history, Proposal(RACE, config), machine)
+        tried.append(config)
+    return history, tried
+
+
+def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formulas: Callable[..., Formulas]) -> None:
+    machine = formulas(by_quality)
+    history, tried = raced(empty, machine, most=14)
+    assert all(config.batch_size == ALL for config in tried)
+    task = history.study.setting.task
+    shapes = [tuple(config.task_of(task).value(name) for name in SHAPES[0]) for config in tried]
+    assert shapes[:8] == [tuple(shape.values()) for shape in SHAPES]
+    best = sorted(SHAPES, key=lambda shape: -quality_of(START | shape))
+    assert set(shapes[8:12]) == {tuple(shape.values()) for shape in best[:4]}
+    assert set(shapes[12:14]) == {tuple(shape.values()) for shape in best[:2]}
+    seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
+    assert seconds == [rung_s(history, 0)] * 8 + [rung_s(history, 1)] * 4 + [rung_s(history, 2)] * 2
+    assert seconds[-1] == history.study.quality_s == BUDGET_S / 12
+
+
+def test_steps_lead_to_the_best_values_within_the_limit(empty: History, formulas: Callable[..., Formulas]) -> None:
+    history, tried = raced(empty, formulas(by_quality))
+    assert len(tried) < 100
+    best = history.best()
+    assert best is not None
+    task = best.trial.measurement.config.task_of(history.study.setting.task)
+    assert (task.num_layers, task.norm, task.residual) == (4, "batch", True)
+    assert (task.hidden_channels, task.dropout) == (128, 0.5)
+    trials = Counter(config.key() for config in tried)
+    assert max(trials.values()) == RUNGS
+    wide = [one for one in history.trials if dict(one.measurement.config.searched).get("hidden_channels") == 256]
+    assert wide  # over the limit, and tried once each
+    assert not any(one.metrics for one in wide)
+    assert len({one.measurement.config.key() for one in wide}) == len(wide)
+
+
+def test_a_step_that_is_behind_after_equal_seconds_is_given_up(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    _, tried = raced(empty, formulas(by_quality))
+    trials = Counter(config.key() for config in tried)
+    values = [dict(config.searched) for config in tried]
+    worse = [
+        one for one, own in zip(tried, values, strict=True) if "dropout" not in own and own["hidden_channels"] == 64
+    ]
+    assert worse
+    assert all(trials[config.key()] == 1 for config in worse)
+
+
+def test_failed_shapes_leave_the_race(empty: History, formulas: Callable[..., Formulas]) -> None:
+    def deep_fails(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if dict(request.config.searched).get("layers") in (4, 8):
+            return Failure(FailureKind.OUT_OF_MEMORY, "too deep", 500 * MiB, 400.0 * MiB)
+        return by_quality(request, metrics, before)
+
+    history, tried = raced(empty, formulas(deep_fails))
+    best = history.best()
+    assert best is not None
+    assert best.trial.measurement.config.task_of(history.study.setting.task).num_layers == 3
+    deep = Counter(config.key() for config in tried if dict(config.searched).get("layers") in (4, 8))
+    assert set(deep.values()) == {1}
+
+
+def test_trainings_end_where_they_stop_improving_and_count_as_complete(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    request = dataclasses.replace(empty.study.request, budget=4 * BUDGET_S)
+    empty = History(Study.of(request, empty.study.setting))
+    history = with_trial(empty, Proposal("default", TrainConfig()), formulas(by_quality))
+    plan = whole_plan(history)
+    assert plan.curve is not None
+    assert plan.curve.until_plateau
+    flat = LearningCurve(tuple(range(10, 600, 10)), (0.8,) * 59, CurveEnd.PLATEAU)
+
+    def stops(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return dataclasses.replace(metrics, curve=flat, peak_host_bytes=300 * MiB)
+
+    config = next_of_race(history)
+    assert config is not None
+    history = with_trial(history, Proposal(RACE, config), formulas(stops))
+    figures = history.figures(history.trials[-1])
+    assert figures is not None
+    assert figures.complete
+    assert next_of_race(history) != config
+
+
+def test_the_recipe_runs_unless_a_search_or_an_engine_is_given(empty: History) -> None:
+    request = empty.study.request
+    assert isinstance(engine_of(request), Recipe)
+    assert not isinstance(engine_of(dataclasses.replace(request, engine="random")), Recipe)
+    assert not isinstance(engine_of(dataclasses.replace(request, recipe=False)), Recipe)
+    again = TuneRequest.from_dict(request.to_dict())
+    assert again == request
+    assert isinstance(engine_of(again), Recipe)
+    assert "recipe" not in dataclasses.replace(request, recipe=False).to_dict()
+
+
+def test_other_priorities_never_try_the_whole_graph(empty: History) -> None:
+    study = empty.study
+    assert ALL in study.space.knob("batch_size").values
+    for priority, fixed in (("accuracy", ()), ("quality", (("batch_size", 256),))):
+        request = dataclasses.replace(study.request, priority=Priority.parse(priority), fixed=fixed)
+        assert ALL not in request.space(study.setting).knob("batch_size").values
+
+
+def test_bad_requests_are_refused(quick_tune: Callable[..., Any], tiny_graph) -> None:
+    with pytest.raises(UsageError, match="needs a built-in model or a search of your own"):
+        quick_tune(priority="quality", model="tests.own_models:sage", task=None)
+    from a3gnn.tuning.recommend import recommend
+
+    with pytest.raises(UsageError, match="needs trials"):
+        recommend(tiny_graph, priority="quality")
+
+
+@pytest.mark.slow
+def test_a_whole_tune_chooses_the_best_shape(quick_tune: Callable[..., Any], formulas: Callable[..., Formulas]) -> None:
+    result = quick_tune(priority="quality", engine="ppo", fix={}, budget=30, executor=formulas(by_quality))
+    task = result.tuned.task
+    assert (task.num_layers, task.norm) == (4, "batch")
+    assert result.config.batch_size == ALL
