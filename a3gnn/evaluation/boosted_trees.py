@@ -104,7 +104,7 @@ def _objective(graph: Graph, task: Task) -> str:
 
 
 def _watch(base: Any, share: Share) -> Any:
-    """Returns a callback that ends the rounds when the share is over, or once the first one shows that it will be."""
+    """Returns a callback that ends the rounds when the share is over, or once the second one shows that it will be."""
 
     class Watch(base):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -117,8 +117,8 @@ def _watch(base: Any, share: Share) -> Any:
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
             share.check()
-            if not epoch:
-                share.need_seconds((monotonic() - self._begin) * (_FEWEST - 1))
+            if epoch == 1:  # the first one also starts threads
+                share.need_seconds((monotonic() - self._begin) * (_FEWEST - 2))
             return False
 
     return Watch()
