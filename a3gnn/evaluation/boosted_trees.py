@@ -26,6 +26,9 @@ _ETA, _DEPTH, _ROUNDS, _PATIENCE, _FEWEST = 0.2, 6, 150, 10, 30
 _MISSING = 0.0
 #: Most columns of a number of bins: wide rows have coarser ones, so that histograms stay small. Guesses.
 _BINS = ((512, 256), (4096, 64), (1 << 30, 16))
+#: Entries of the train rows from which more than one thread works: on a busy machine, threads of little work wait for
+#: each other longer than they work. Guess.
+_THREADED = 2_000_000
 #: Columns from which a tree sees half of them, as random forests do. Guess.
 _WIDE = 32
 #: Validation nodes whose loss ends the rounds. Guess, as many as judge a network.
@@ -57,7 +60,7 @@ def boosted(
         raise LeftOutError(f"xgboost can't be imported: {error}") from error
     if graph.target == "classes" and graph.num_classes < 2:
         raise LeftOutError("there is one class")
-    parameters = _parameters(rows, graph, task)
+    parameters = _parameters(rows, graph, task) | {"nthread": _threads(len(train) * rows.columns)}
     judged = judged[:: -(-len(judged) // _MOST_JUDGED)]
     copies = _COPIES * (1 + len(judged) / len(train))
 
@@ -81,11 +84,14 @@ def _parameters(rows: NodeRows, graph: Graph, task: Task) -> dict[str, Any]:
         "max_depth": _DEPTH,
         "max_bin": next(bins for most, bins in _BINS if rows.columns <= most),
         "colsample_bytree": 0.5 if rows.columns > _WIDE else 1.0,
-        "nthread": torch.get_num_threads(),
         "seed": derive(task.seed, "boosting") % 2**31,
         "verbosity": 0,
     }
     return found | ({"num_class": graph.num_classes} if found["objective"] == "multi:softprob" else {})
+
+
+def _threads(entries: int) -> int:
+    return torch.get_num_threads() if entries >= _THREADED else 1
 
 
 def _outputs(booster: Any, rows: NodeRows, graph: Graph, ids: NDArray[np.int32]) -> Tensor:
@@ -104,7 +110,7 @@ def _objective(graph: Graph, task: Task) -> str:
 
 
 def _watch(base: Any, share: Share) -> Any:
-    """Returns a callback that ends the rounds when the share is over, or once the first one shows that it will be."""
+    """Returns a callback that ends the rounds when the share is over, or once the second one shows that it will be."""
 
     class Watch(base):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -117,8 +123,8 @@ def _watch(base: Any, share: Share) -> Any:
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
             share.check()
-            if not epoch:
-                share.need_seconds((monotonic() - self._begin) * (_FEWEST - 1))
+            if epoch == 1:  # the first one also starts threads
+                share.need_seconds((monotonic() - self._begin) * (_FEWEST - 2))
             return False
 
     return Watch()

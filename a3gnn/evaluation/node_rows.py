@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack, issparse, vstack
+from scipy.sparse import csr_matrix, hstack, issparse, vstack
 from torch import Tensor
 
 from a3gnn.evaluation.share import LeftOutError, Share
@@ -16,8 +16,8 @@ from a3gnn.graphs.arrays import row_slots
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
 
-#: Rows, dense or sparse, float32.
-Matrix: TypeAlias = "NDArray[np.float32] | csr_array"
+#: Rows, dense or sparse, float32; XGBoost predicts no csr_array.
+Matrix: TypeAlias = "NDArray[np.float32] | csr_matrix"
 #: Bytes of dense rows that are read at once, and the fewest and the most rows. Guesses.
 _READ_BYTES, _FEWEST, _MOST = 1 << 24, 64, 4096
 _CPU = torch.device("cpu")
@@ -86,7 +86,7 @@ class NodeRows:
         parts = [_as_matrix(self.read(ids)), *(self._mean(ids, *one) for one in self._means)]
         if len(parts) == 1:
             return parts[0]
-        return csr_array(hstack(parts, format="csr")) if any(map(issparse, parts)) else np.hstack(parts)
+        return csr_matrix(hstack(parts, format="csr")) if any(map(issparse, parts)) else np.hstack(parts)
 
     def whole_matrix(self, ids: NDArray[np.int32], share: Share, copies: float) -> Matrix:
         """Returns `matrix` of many nodes.
@@ -101,7 +101,7 @@ class NodeRows:
             parts.append(self.matrix(some))
             rows, taken = rows + len(some), taken + _nbytes(parts[-1])
             share.need_bytes(copies * taken * len(ids) / rows)
-        return csr_array(vstack(parts, format="csr")) if issparse(parts[0]) else np.concatenate(parts)
+        return csr_matrix(vstack(parts, format="csr")) if issparse(parts[0]) else np.concatenate(parts)
 
     def _mean(self, ids: NDArray[np.int32], relation: int | None, first: int, features: FeatureRows) -> Matrix:
         """Returns the mean features of each node's in-neighbors in a relation."""
@@ -115,14 +115,14 @@ class NodeRows:
         counts = np.diff(own)
         shape = len(ids), features.columns
         if not len(sources):
-            return csr_array(shape, dtype=np.float32) if features.is_sparse else np.full(shape, np.nan, np.float32)
+            return csr_matrix(shape, dtype=np.float32) if features.is_sparse else np.full(shape, np.nan, np.float32)
         weights = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
-        means = csr_array((weights, places, own), shape=(len(ids), len(sources))) @ _as_matrix(
+        means = csr_matrix((weights, places, own), shape=(len(ids), len(sources))) @ _as_matrix(
             features.read(sources, _CPU)
         )
         if features.is_sparse:
             means.sort_indices()
-            return csr_array(means)
+            return csr_matrix(means)
         means[counts == 0] = np.nan
         return np.asarray(means, dtype=np.float32)
 
@@ -132,7 +132,7 @@ def _as_matrix(rows: Tensor) -> Matrix:
         dense: NDArray[np.float32] = rows.numpy()
         return dense
     parts: tuple[Any, ...] = rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy()
-    return csr_array(parts, shape=tuple(rows.shape))
+    return csr_matrix(parts, shape=tuple(rows.shape))
 
 
 def _nbytes(matrix: Matrix) -> int:

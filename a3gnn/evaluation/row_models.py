@@ -214,7 +214,7 @@ class _Training:
                 best = found, {name: one.clone() for name, one in net.state_dict().items()}
             if since == _PATIENCE:
                 break
-            if not place and not decay:
+            if place == 1 and not decay:  # the first ones also load kernels
                 self._share.need_seconds((monotonic() - begin) * _PATIENCE * 2)  # two weight decays at least
         net.load_state_dict(best[1])
         return best[0], net
