@@ -110,7 +110,7 @@ def warm_up(plan: ColumnPlan) -> None:
     starts, none = readonly(np.zeros(2, dtype=np.int64)), readonly(np.empty(0, dtype=np.int32))
     out, weights = np.empty((1, 1), dtype=np.float32), readonly(np.empty(0, dtype=np.float32))
     rows = np.zeros((1, 1), dtype=plan.dtype)
-    sum_columns(rows.ctypes.data, row_like(rows), 0, starts, none, weights, 0, out, 0, 1)
+    sum_columns(rows.ctypes.data, row_like(rows), 0, (starts, none, weights), 0, out, 0, 1)
 
 
 def columnwise(model: Model) -> bool:
@@ -228,7 +228,7 @@ class ColumnInference:
                 edges = slice(starts[0], starts[-1])
                 weights = none if self._edges is None else readonly(self._edges[edges])
                 out = np.empty((len(ids), rows.shape[1]), dtype=np.float32)
-                given = (base, like, int(ids[0]), starts, indices[edges], weights, kind, out)
+                given = (base, like, int(ids[0]), (starts, indices[edges], weights), kind, out)
                 moved = edge_bytes * (int(starts[-1] - starts[0]) + len(ids))
                 pool.in_chunks(partial(sum_columns, *given), len(ids), pool.grain(len(ids), moved))
                 stored.put(group, int(ids[0]), out)

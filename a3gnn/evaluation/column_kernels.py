@@ -21,9 +21,7 @@ def sum_columns(
     base: int,
     row_like: NDArray[Any],
     first: int,
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    weights: NDArray[np.float32],
+    edges: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]],
     aggregator: int,
     out: NDArray[np.float32],
     low: int,
@@ -35,15 +33,15 @@ def sum_columns(
         base: Address of node 0's row; rows follow each other.
         row_like: Stands for a row's length and dtype (`a3gnn.features.row_kernels`).
         first: The node of row 0 of `out`.
-        indptr: Start of each node's in-edges, shape (n + 1,).
-        indices: The in-neighbors; `indptr[0]` is the place of the first.
-        weights: Of the in-edges, float32; empty for ones.
+        edges: Start of each node's in-edges, shape (n + 1,); the in-neighbors, of which the first has the place
+            `indptr[0]`; the edges' weights, empty for ones.
         aggregator: 0 for the mean of the in-neighbors, 1 for the sum with the own row, 2 for that sum without loops,
             where the own row has the weight of the node's loop, or 1.
         out: float32, shape (n, width).
         low: First row.
         high: Past the last row.
     """
+    indptr, indices, weights = edges
     width, offset = len(row_like), indptr[0]
     row_bytes, last = width * row_like.itemsize, indptr[high] - offset
     for i in range(low, high):
