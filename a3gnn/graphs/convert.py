@@ -85,8 +85,8 @@ def convert(
     or 8 bytes per node, whichever is more, independent of the number of features. `say` gets the bytes of memory and
     disk before the first is written. Graphs of PyG and OGB are read into RAM by their libraries.
 
-    A conversion of a file or a synthetic graph that was killed is continued by the next one from the same source. The
-    hidden folder of what is finished is beside `folder`. Checksums prove its files before they are used.
+    A conversion of an .npz file or a synthetic graph that was killed is continued by the next one from the same source.
+    The hidden folder of what is finished is beside `folder`. Checksums prove its files before they are used.
 
     A graph of several types, or of events with times, becomes a folder of all its attributes, which `Loader` opens. It
     is a `HeteroData`, or a `Data` of a `TemporalData`, whose tensors are memory maps.
