@@ -29,7 +29,7 @@ from a3gnn.task import Task
 Part = Literal["validation", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
 #: Most memory of a block of scores, and its share of the memory of a pass. Guesses.
-_BLOCK_BYTES, _BLOCK_SHARE = 64 << 20, 8
+_BLOCK_BYTES, _BLOCK_SHARE = 32 << 20, 8
 #: The metrics of links.
 LINK_METRICS: tuple[str, ...] = (*RANK_METRICS, *RANKING)
 
@@ -85,10 +85,11 @@ class LinkEvaluator(PlannedEvaluator):
         module.eval()
         try:
             encoded = {kind: self._encoded(kind, plan) for kind, plan in self.plans.items()}
-            rows = [self._rows(module, encoded[kind], are_tails) for are_tails, kind in enumerate(self._links.ends)]
+            ends = self._links.ends[: 2 if module.bias is not None else len(encoded)]  # ends of a type have equal rows
+            rows = [self._rows(module, encoded[kind], are_tails) for are_tails, kind in enumerate(ends)]
         finally:
             module.train(was_training)
-        return LinkScores(module.decoder, *rows)
+        return LinkScores(module.decoder, rows[0], rows[-1])
 
     def _quality(self, ids: NDArray[np.int32], known: NDArray[np.int32]) -> float:
         metric, scores, seed = self._task.metric, self.scores(), self._task.seed

@@ -106,8 +106,10 @@ class RotatE(Decoder):
     def block(self, queries: Tensor, candidates: Tensor, relations: Tensor, *, are_heads: bool = True) -> Tensor:
         """Returns the score of each query with each candidate."""
         turned = self.turned(queries, relations, are_heads=are_heads)
-        squares = (turned**2).sum(dim=1)[:, None] + (candidates**2).sum(dim=1) - 2 * (turned @ candidates.t())
-        return _MARGIN - squares.clamp(min=1e-12).sqrt()  # rounding may leave less than 0, where sqrt has no gradient
+        lengths = torch.linalg.vector_norm(candidates, dim=1).square()
+        squares = torch.addmm(lengths, turned, candidates.t(), alpha=-2) + (turned**2).sum(dim=1)[:, None]
+        squares = squares.clamp(min=1e-12)  # rounding may leave less than 0, where sqrt has no gradient
+        return _MARGIN - squares.sqrt()
 
 
 class MLP(Decoder):

@@ -1,4 +1,4 @@
-"""`LinkHistory`: values of pairs of nodes by earlier links: repeats, replies, common neighbors; and of each node."""
+"""`LinkHistory`: values of pairs of nodes by earlier links, repeats and replies; and of each node."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LinkHistory(NamedTuple):
         sources: The links of each source.
         targets: The links of each target.
         last: Most links of a node in one direction that are looked through.
-        is_mutual: Whether both ends have the same type, so that links go back and pairs have common neighbors.
+        is_mutual: Whether both ends have the same type, so that links go back, too.
     """
 
     sources: Rows
@@ -79,7 +79,7 @@ class LinkHistory(NamedTuple):
         All are 0 for a pair without history. Of the last links of the head in which the tail is the target, these are:
         log(1 + count); the share of these last links; 1 / the place of the latest from the end; log(1 + links since).
         Then the same of the last links of the tail. If the types are equal, then both for links back from the tail to
-        the head, and log(1 + common neighbors).
+        the head.
 
         Args:
             heads: Sources, shape (num_pairs,).
@@ -111,12 +111,12 @@ class LinkHistory(NamedTuple):
             end: 0 if they are sources, 1 for targets.
         """
         own, other = (self.sources, self.targets)[:: 1 - 2 * end]
-        return met_nodes(nodes, known, own, other, self.last, self.is_mutual)
+        return met_nodes(nodes, known, own, other, self.is_mutual)
 
 
 def pair_columns(is_mutual: bool) -> int:
     """Returns the values of a pair; `is_mutual` as in `LinkHistory`."""
-    return 4 * _OF_LIST + 1 if is_mutual else 2 * _OF_LIST
+    return (4 if is_mutual else 2) * _OF_LIST
 
 
 def node_columns(is_mutual: bool) -> int:
@@ -161,28 +161,14 @@ def pair_values(
 ) -> NDArray[np.float32]:
     """Returns the values of pairs; see `LinkHistory.of_pairs`."""
     lists = 4 if is_mutual else 2
-    found = np.zeros((len(heads), lists * _OF_LIST + is_mutual), dtype=np.float32)
-    marks = np.zeros(len(sources.indptr) if is_mutual else 0, dtype=np.int64)
+    found = np.zeros((len(heads), lists * _OF_LIST), dtype=np.float32)
     for i in range(len(heads)):
         head, tail, until = heads[i], tails[i], known[i]
         write_list(found[i], sources, head, tail, until, last)
         write_list(found[i, _OF_LIST:], targets, tail, head, until, last)
-        if not is_mutual:
-            continue
-        write_list(found[i, 2 * _OF_LIST :], targets, head, tail, until, last)
-        write_list(found[i, 3 * _OF_LIST :], sources, tail, head, until, last)
-        for rows in (sources, targets):
-            begin, end = window(rows, head, until, last)
-            for place in range(begin, end):
-                marks[rows.others[place]] = 2 * i + 1
-        common = 0
-        for rows in (sources, targets):
-            begin, end = window(rows, tail, until, last)
-            for place in range(begin, end):
-                if marks[rows.others[place]] == 2 * i + 1:
-                    marks[rows.others[place]] = 2 * i + 2  # counted
-                    common += 1
-        found[i, 4 * _OF_LIST] = np.log1p(common)
+        if is_mutual:
+            write_list(found[i, 2 * _OF_LIST :], targets, head, tail, until, last)
+            write_list(found[i, 3 * _OF_LIST :], sources, tail, head, until, last)
     return found
 
 
@@ -201,7 +187,7 @@ def node_values(nodes: NDArray[np.int64], known: NDArray[np.int64], rows: Rows) 
 
 @njit(cache=True, nogil=True)
 def met_nodes(
-    nodes: NDArray[np.int64], known: int, own: Rows, other: Rows, last: int, is_mutual: bool
+    nodes: NDArray[np.int64], known: int, own: Rows, other: Rows, is_mutual: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the pairs that may have history; see `LinkHistory.met`."""
     marks, size = np.full(len(other.indptr), -1, dtype=np.int64), len(other.indptr) - 1
@@ -209,21 +195,12 @@ def met_nodes(
     for i in range(len(nodes)):
         if count + size > len(found):
             places, found = grown(places, count + size), grown(found, count + size)
-        begin = count
         for rows in (own, other) if is_mutual else (own, own):
-            first, end = window(rows, nodes[i], known, len(rows.numbers))
-            for near in rows.others[first:end]:
+            begin, end = window(rows, nodes[i], known, len(rows.numbers))
+            for near in rows.others[begin:end]:
                 if marks[near] != i:
                     marks[near], places[count], found[count] = i, i, near
                     count += 1
-        if is_mutual:
-            for near in found[begin:count]:  # a superset of those among the last links of both
-                for rows in (own, other):
-                    first, end = window(rows, near, known, len(rows.numbers))
-                    for far in rows.others[first:end]:
-                        if marks[far] != i:
-                            marks[far], places[count], found[count] = i, i, far
-                            count += 1
     return places[:count], found[:count]
 
 

@@ -37,9 +37,7 @@ def plain_pair(pairs: NDArray[Any], head: int, tail: int, now: int, last: int, m
     found = of_list(sent(head), tail, now) + of_list(got(tail), head, now)
     if not mutual:
         return found
-    near = [{other for _, other in sent(node) + got(node)} for node in (head, tail)]
-    back = of_list(got(head), tail, now) + of_list(sent(tail), head, now)
-    return [*found, *back, math.log1p(len(near[0] & near[1]))]
+    return found + of_list(got(head), tail, now) + of_list(sent(tail), head, now)
 
 
 def plain_node(pairs: NDArray[Any], node: int, now: int, end: int, mutual: bool) -> list[float]:
