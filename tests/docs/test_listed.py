@@ -21,7 +21,7 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks, shown
 from tests.docs.running import substituted
 
 #: What is asked of a tune, and what `a3gnn recommend` does not ask.
-REQUESTED = {field.name for field in fields(TuneRequest)} - {"spec", "fixed"} | {"fix"}
+REQUESTED = {field.name for field in fields(TuneRequest)} - {"spec", "fixed", "recipe"} | {"fix"}
 WITHOUT_TRIALS = {"budget": 1, "engine": "ppo", "accuracy_epochs": None, "target_accuracy": None}
 #: Folders that must be there for an option or an argument to be taken.
 FOLDERS = ("fast/huge", "data/parts/part-0")
