@@ -92,7 +92,7 @@ def examine(argument: dict[str, Any]) -> dict[str, Any]:
     try:
         graph, known = Graph.load(argument["graph_folder"]), dict(argument["task"])
         known.pop("own", None)
-        task = described(_with_arguments(Task.from_dict(known), argument["search"]), graph)
+        task = described(_with_arguments(Task.from_dict(known), argument.get("search", [])), graph)
         assert task.own is not None
         plans = EvaluationPlans.of(graph, task, argument["evaluation_bytes"])
         if task.own.native:

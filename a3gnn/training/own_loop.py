@@ -66,7 +66,7 @@ def _differing(model: nn.Module, optimizer: Optimizer, task: Task) -> str:
     pairs: list[tuple[str, str]] = []
     if task.own is not None:
         with suppress(ModelError):
-            if UserModel.of(task.model, model).shapes != task.own.shapes:
+            if task.own.shapes not in ("", UserModel.of(task.model, model).shapes):  # a search's are not known
                 pairs.append((f"the parameters of {task.model}", f"{type(model).__name__} with others"))
     elif not task.is_own:
         wanted = (MODEL_LABELS[task.model], f"{count(task.num_layers, 'layer')}", f"{task.hidden_channels} columns")

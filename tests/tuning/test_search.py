@@ -7,20 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 
 from a3gnn import predict, train, tune
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.measurement import Metrics
+from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.page.views import study_views
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.search import checked_search, search_of
 from a3gnn.task import Task
 from a3gnn.training.examine import examine, try_values
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.outcome.compare import compare, compare_lines
 from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.optuna_export import export_to_optuna
+from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.tell.tried_trial import TriedTrial
@@ -141,6 +146,75 @@ def test_kept_tunes_and_tuned_json_have_the_search(quick_tune: Callable[..., Tun
     assert {json.dumps(row["config"].get("searched")) for row in rows} == {
         json.dumps(dict(one.measurement.config.searched) or None) for one in kept.history.trials
     }
+
+
+def test_reports_exports_picks_and_comparisons_have_the_search(
+    quick_tune: Callable[..., TuneResult], tmp_path: Path
+) -> None:
+    quick_tune(search=SEARCH, budget=5, max_accuracy_drop=100.0)
+    quick_tune(search={"norm": ["none", "layer"]}, budget=3, max_accuracy_drop=100.0, out=tmp_path / "other")
+    kept = KeptTune.read(tmp_path / "run")
+    searched = [dict(one.measurement.config.searched) for one in kept.history.trials]
+    views = study_views(tmp_path / "run")
+    assert [row["config"].get("searched", {}) for row in views["rows"]] == searched
+    for row in views["rows"]:
+        assert all(row["values"][knob["name"]] in knob["values"] for knob in views["knobs"])
+    assert {"hidden_channels", "layers", "dropout"} <= {knob["name"] for knob in views["knobs"]}
+    exported = export_to_optuna(tmp_path / "run", f"sqlite:///{tmp_path}/optuna.db")
+    study = optuna.load_study(study_name=exported.study_name, storage=exported.url)
+    base = {"hidden_channels": 16, "layers": 2, "dropout": 0.5}
+    for trial, values in zip(study.trials, searched, strict=True):
+        assert {name: trial.params[name] for name in base} == base | values
+    found = pick(tmp_path / "run", priority="memory")
+    assert found.tuned.task == found.config.task_of(kept.setting.task)
+    header, *lines = (tmp_path / "run" / "front.csv").read_text().splitlines()
+    names = {name for values in searched for name in values}
+    assert set(header.split(",")[-len(names) :]) == names
+    assert len(lines) == len({one.measurement.config.key() for one in kept.history.trials})
+    compared = compare([tmp_path / "run", tmp_path / "other"])
+    assert "hidden_channels" in compared.knobs or not dict(kept.tuned.config.searched).get("hidden_channels")
+    assert list(compare_lines(compared))
+    assert compared.csv()
+
+
+def test_a_model_that_is_too_wide_breaks_the_limit_and_the_tune_goes_on(
+    quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas], tmp_path: Path
+) -> None:
+    def wide(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if request.task.hidden_channels > 16:
+            return Failure(FailureKind.OUT_OF_MEMORY, "too wide", 600 << 20, float(500 << 20))
+        return metrics
+
+    found = quick_tune(
+        search=SEARCH,
+        enqueue=[{"hidden": 32}],
+        memory_limit="500MiB",
+        budget=4,
+        executor=formulas(wide),
+        max_accuracy_drop=100.0,
+    )
+    trials = [one for one in Journal(tmp_path / "run").read() if one.counts]
+    assert isinstance(trials[0].measurement.outcome, Failure)
+    assert any(one.metrics for one in trials)
+    assert found.tuned.task.hidden_channels <= 16
+
+
+def test_a_search_without_a_width_that_fits_is_refused_before_anything_is_trained(
+    quick_tune: Callable[..., TuneResult], tmp_path: Path
+) -> None:
+    with pytest.raises(InfeasibleError, match="hidden_channels must have a value that fits 500"):
+        quick_tune(search={"hidden": [2**16, 2**17], "layers": [3]}, memory_limit="500MiB")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("engine", ["ppo", "gp", "tpe", "nsga2"])
+def test_every_engine_proposes_values_of_a_search(
+    engine: str, quick_tune: Callable[..., TuneResult], tmp_path: Path
+) -> None:
+    quick_tune(search=SEARCH, budget=4, max_accuracy_drop=100.0, engine=engine, priority="accuracy")
+    trials = [one for one in Journal(tmp_path / "run").read() if one.counts]
+    assert len({one.measurement.config.key() for one in trials}) == len(trials)
+    assert any(one.measurement.config.searched for one in trials)
 
 
 def examined(factory: str, graph: Graph, **given: Any) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study import folder as study_folder
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.limits import refuse_too_wide
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
 from a3gnn.tuning.tell.intro import intro, model_lines
@@ -96,6 +97,7 @@ def open_study(
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
         hardware = study_folder.with_kept_speeds(folder, hardware) if resume else hardware
         study = Study.of(request, Setting(request.task, characteristics, hardware))
+        refuse_too_wide(study)
         for line in intro(study.setting, request):
             notify(line)
         for line in model_lines(study.setting, graph, request.evaluation_bytes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -16,10 +17,15 @@ from a3gnn.measurement import Failure, FailureKind
 from a3gnn.option_names import option
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.report.text import describe_breaches, describe_config
+from a3gnn.task import as_values
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
-from a3gnn.tuning.study.study import DEFAULT_PEAK
+from a3gnn.tuning.study.study import DEFAULT_PEAK, Study
 from a3gnn.tuning.study.trial import Predicted, Trial
 from a3gnn.units import format_size
+from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.physics.model_cost import model_cost
+from a3gnn_surrogate.physics.volume import batch_volume
+from a3gnn_surrogate.search_points import costly
 
 #: If nothing fits, one trial may use so many times its limit or its predicted memory, if that is more. Guess: enough to
 #: find the smallest limit that would do, and too little for a leaking model to fill the machine's memory.
@@ -27,6 +33,34 @@ BEYOND = 1.5
 #: Up to this quality the error suggests no looser limit: no target may be as low, and a curve without a point counts as
 #: 0.
 _NO_ACCURACY = 0.01
+#: float32 weights, their gradients, and Adam's two moments.
+_BYTES_PER_WEIGHT = 16
+
+
+def refuse_too_wide(study: Study) -> None:
+    """Raises an error if the weights of every model that a built-in model's search allows exceed the memory limit.
+
+    Weights, gradients and Adam's two moments are always in memory at once; all else comes on top.
+
+    Raises:
+        InfeasibleError: Nothing can fit; nothing was trained.
+    """
+    setting, plan = study.setting, study.plan
+    has_device, task = setting.hardware.has_device, setting.task
+    limit = plan.device_limit_bytes if has_device else plan.host_limit_bytes
+    tried = {one.name: one.values if one.scale == "choice" else one.values[:1] for one in study.request.search}
+    if limit is None or task.is_own or "hidden_channels" not in tried:
+        return
+    columns, least = as_columns([TrainConfig()]), math.inf
+    for values in itertools.product(*tried.values()):
+        own = costly(as_values(zip(tried, values, strict=True)), setting)
+        volume = batch_volume(columns, own.task, own.graph)
+        least = min(least, _BYTES_PER_WEIGHT * model_cost(columns, volume, own.task, own.graph).parameters)
+    if least > limit:
+        raise InfeasibleError(
+            f"search: hidden_channels must have a value that fits {format_size(limit)}, but the weights and Adam's "
+            f"moments of {tried['hidden_channels'][0]} alone take {format_size(least)}; search a smaller one"
+        )
 
 
 def memory_limits(history: History, config: TrainConfig) -> Limits:

@@ -37,7 +37,7 @@ class Proposal:
     """A configuration to measure next.
 
     Attributes:
-        reason: default, longer, best, front, race or smallest; closest in tunes of older versions.
+        reason: default, longer, enqueued, best, front, race or smallest; closest in tunes of older versions.
         config: The configuration.
     """
 
