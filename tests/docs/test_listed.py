@@ -21,7 +21,7 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks, shown
 from tests.docs.running import substituted
 
 #: What is asked of a tune, and what `a3gnn recommend` does not ask.
-REQUESTED = {field.name for field in fields(TuneRequest)} - {"spec", "fixed", "recipe"} | {"fix"}
+REQUESTED = {field.name for field in fields(TuneRequest)} - {"spec", "fixed", "recipe", "enqueue"} | {"fix"}
 WITHOUT_TRIALS = {"budget": 1, "engine": "ppo", "accuracy_epochs": None, "target_accuracy": None}
 #: Folders that must be there for an option or an argument to be taken.
 FOLDERS = ("fast/huge", "data/parts/part-0")
@@ -110,7 +110,7 @@ def parse(command: click.Command, name: str, words: list[str], parent: click.Con
     given = command.make_context(name, words, parent=parent).params
     if name in ("tune", "recommend"):
         asked = WITHOUT_TRIALS | as_arguments(given)
-        make_request(**{name: asked[name] for name in REQUESTED})
+        make_request(**{name: asked[name] for name in REQUESTED if name in asked or name != "search"})
 
 
 def check_extra(package: str) -> None:
