@@ -37,8 +37,8 @@ _CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.
 
 
 #: Share of a tune's budget for quality that one training may take. Guess: eight shapes in three rounds take four such
-#: shares, steps around the best as many, and the verification the rest.
-_QUALITY_SHARE = 1 / 12
+#: shares, steps around the best four to six, and the baseline and the verification, with a second seed, the rest.
+_QUALITY_SHARE = 1 / 16
 #: Most edges of a graph on which a tune for quality trains in full batches. Guess: a step takes a second or two.
 _MOST_WHOLE_EDGES = 1_000_000
 
