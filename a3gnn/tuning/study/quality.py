@@ -22,7 +22,7 @@ SHAPES: tuple[Mapping[str, Any], ...] = tuple(
     for layers, norm in zip((4, 2, 8, 3), norms * 2, strict=True)
 )
 #: Values of the other fields in which all shapes race. Guess: narrow, so that a training has hundreds of epochs.
-START: Mapping[str, Any] = {"hidden_channels": 64, "dropout": 0.35, "learning_rate": 0.005, "weight_decay": 0.0}
+START: dict[str, Any] = {"hidden_channels": 64, "dropout": 0.35, "learning_rate": 0.005, "weight_decay": 0.0}
 #: Their values in steps around the best shape: the winners' (docs above), and what lies between.
 STEPS: Mapping[str, tuple[Any, ...]] = {
     "hidden_channels": (32, 64, 128, 256, 512),

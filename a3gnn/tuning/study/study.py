@@ -189,7 +189,7 @@ class TuneRequest:
         other = setting.task.is_own or graph.relations or graph.ends or "batch_size" in held
         if not self.priority.final or other or graph.num_edges > _MOST_WHOLE_EDGES:
             return False
-        return space.knob("feature_tier").values[0] == "ram" and space.knob("trainers").values[0] == 1
+        return bool(space.knob("feature_tier").values[0] == "ram" and space.knob("trainers").values[0] == 1)
 
     def _reads_from_disk(self, space: SearchSpace, setting: Setting) -> bool:
         """Returns whether dense rows are read from disk: the tier is fixed, or they exceed the memory limit."""
