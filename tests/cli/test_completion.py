@@ -12,7 +12,7 @@ from a3gnn.cli.completion import Bash
 from a3gnn.cli.main import app
 from a3gnn.config import PARALLEL_MODES
 from a3gnn.metric import METRIC_NAMES
-from a3gnn.objectives import PRESETS
+from a3gnn.objectives import PRESETS, QUALITY
 from a3gnn.tuning.study.study import ENGINES
 
 
@@ -30,7 +30,7 @@ def test_commands_and_options() -> None:
 
 @pytest.mark.parametrize("command", ["tune", "recommend", "pick"])
 def test_priorities(command: str) -> None:
-    assert completed(command, "--priority", "") == list(PRESETS)
+    assert completed(command, "--priority", "") == [*PRESETS, QUALITY]
     assert completed(command, "--priority", "th") == ["throughput"]
 
 

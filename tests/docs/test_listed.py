@@ -110,7 +110,7 @@ def parse(command: click.Command, name: str, words: list[str], parent: click.Con
     given = command.make_context(name, words, parent=parent).params
     if name in ("tune", "recommend"):
         asked = WITHOUT_TRIALS | as_arguments(given)
-        make_request(**{name: asked[name] for name in REQUESTED if name in asked})
+        make_request(**{name: asked[name] for name in REQUESTED if name in asked or name != "search"})
 
 
 def check_extra(package: str) -> None:

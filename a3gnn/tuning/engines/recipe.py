@@ -50,7 +50,7 @@ class Recipe:
 def next_of_race(history: History) -> TrainConfig | None:
     """Returns the configuration that trains next; None if no shape and no step around the best is left."""
     race = _Race(history)
-    left = [race.config(START | shape) for shape in SHAPES]
+    left = [race.config({**START, **shape}) for shape in SHAPES]
     for rung in range(RUNGS):
         if (due := next((one for one in left if race.is_due(one, rung)), None)) is not None:
             return due

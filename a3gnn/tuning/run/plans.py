@@ -49,6 +49,7 @@ def trial_plan(
         seconds = history.study.quality_s
         if proposal.reason == RACE:
             seconds, _ = next_rung_s(history, proposal.config)
+        plan = dataclasses.replace(plan, timed_seconds=min(plan.timed_seconds, _TIMED_S))  # speed decides little
         return _planned(plan, _drifted(CurvePlan(seconds, until_plateau=True), drift))
     most_s = min(history.due_s, slowest) if priority.time and slowest is not None else history.due_s
     default = None if trial is None else history.curve(trial.measurement.config)

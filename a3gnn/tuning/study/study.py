@@ -39,8 +39,8 @@ _REFERENCES_SHARE, _MOST_REFERENCES_S = 1 / 10, 60.0
 
 
 #: Share of a tune's budget for quality that one training may take. Guess: eight shapes in three rounds take four such
-#: shares, steps around the best as many, and the verification the rest.
-_QUALITY_SHARE = 1 / 12
+#: shares, steps around the best four to six, and the baseline and the verification, with a second seed, the rest.
+_QUALITY_SHARE = 1 / 16
 #: Most edges of a graph on which a tune for quality trains in full batches. Guess: a step takes a second or two.
 _MOST_WHOLE_EDGES = 1_000_000
 
@@ -195,7 +195,7 @@ class TuneRequest:
         other = setting.task.is_own or graph.relations or graph.ends or "batch_size" in held
         if not self.priority.final or other or graph.num_edges > _MOST_WHOLE_EDGES:
             return False
-        return space.knob("feature_tier").values[0] == "ram" and space.knob("trainers").values[0] == 1
+        return bool(space.knob("feature_tier").values[0] == "ram" and space.knob("trainers").values[0] == 1)
 
     def _reads_from_disk(self, space: SearchSpace, setting: Setting) -> bool:
         """Returns whether dense rows are read from disk: the tier is fixed, or they exceed the memory limit."""

@@ -199,10 +199,17 @@ def _answer(
 
 
 def _gains(tuned: TunedConfig, front: Front, against: Comparison) -> Iterator[str]:
-    """Yields the speed and the memory over the baseline's, and the accuracy if it falls or does not compare."""
+    """Yields the speed and the memory over the baseline's, and the accuracy if it falls or does not compare.
+
+    For another model without a target in seconds, accuracy comes first, and epochs per second do not compare.
+    """
     metric, time = front.metric, against.time_again
     said: tuple[str, ...] = ()
-    if not front.by_seconds or time is None:
+    points, is_other = _points(tuned, against), bool(tuned.config.searched) and not front.by_seconds
+    if is_other and points is not None:
+        yield f"{show_points(points, metric)} of validation {metric.label}"
+        time = None
+    elif not front.by_seconds or time is None:
         yield _ratio(
             against.throughput_again, "x the epochs per second", said := against.doubts(against.throughput_again)
         )
@@ -212,14 +219,18 @@ def _gains(tuned: TunedConfig, front: Front, against: Comparison) -> Iterator[st
         doubts = tuple(doubt for doubt in against.doubts(time) if doubt not in said)
         yield _ratio(time, words, doubts, against.at_least, is_doubted=bool(said))
     yield f"{show_percent(against.memory)} memory"
-    points = None if against.accuracy is None else against.accuracy.median
-    if not _is_shown(tuned, against.accuracy) and tuned.final is not None:
-        ends = [end["val_accuracy"] for name in ("default", "other") if (end := tuned.final.get(name))]
-        points = 100 * (ends[1] - ends[0]) if len(ends) == 2 else None
     if points is None:
         yield f"{metric.label} not compared"
-    elif points < -_LOST_POINTS:
+    elif points < -_LOST_POINTS and not is_other:
         yield f"{show_points(points, metric)} of validation {metric.label}"
+
+
+def _points(tuned: TunedConfig, against: Comparison) -> float | None:
+    """Returns the points of accuracy over the baseline's, at the ends of both if these are known; None if unknown."""
+    if not _is_shown(tuned, against.accuracy) and tuned.final is not None:
+        ends = [end["val_accuracy"] for name in ("default", "other") if (end := tuned.final.get(name))]
+        return 100 * (ends[1] - ends[0]) if len(ends) == 2 else None
+    return None if against.accuracy is None else against.accuracy.median
 
 
 def _ratio(ratio: Spread, words: str, doubts: Sequence[str], at_least: str = "", is_doubted: bool = False) -> str:

@@ -140,7 +140,8 @@ class _Verification:
         elif leader.missed(self._history):
             options = [seeded]
         else:
-            most = MOST_BLOCKS if beside and not self._runner.budget.in_trials else LEAST_PAIRS
+            few = self._runner.budget.in_trials or priority.final
+            most = LEAST_PAIRS if few or not beside else MOST_BLOCKS
             is_tested = leader.baseline is not None and leader.baseline.test_accuracy is not None
             tested = None if is_tested or self._baseline_whole else dict.fromkeys(beside, 0) or None
             options = [seeded, tested, {} if len(leader.runs) < most else None]

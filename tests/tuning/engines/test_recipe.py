@@ -97,7 +97,7 @@ def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formul
     assert set(shapes[12:14]) == {tuple(shape.values()) for shape in best[:2]}
     seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
     assert seconds == [rung_s(history, 0)] * 8 + [rung_s(history, 1)] * 4 + [rung_s(history, 2)] * 2
-    assert seconds[-1] == history.study.quality_s == BUDGET_S / 12
+    assert seconds[-1] == history.study.quality_s == BUDGET_S / 16
 
 
 def test_steps_lead_to_the_best_values_within_the_limit(empty: History, formulas: Callable[..., Formulas]) -> None:
