@@ -24,8 +24,9 @@ from a3gnn.task import Task
 _ETA, _DEPTH, _ROUNDS, _PATIENCE, _FEWEST = 0.2, 6, 150, 10, 30
 #: The value that counts as missing, beside NaN: histograms take only the time of the others.
 _MISSING = 0.0
-#: Most columns of a number of bins: wide rows have coarser ones, so that histograms stay small. Guesses.
-_BINS = ((512, 256), (4096, 64), (1 << 30, 16))
+#: Most columns of a number of bins: wide rows have coarser ones, so that histograms stay small. And train nodes of a
+#: bin, with the fewest bins of them: few nodes need no fine ones, and their time is the bins'. Guesses.
+_BINS, _BIN_NODES, _FEW_BINS = ((512, 256), (4096, 64), (1 << 30, 16)), 16, 32
 #: Entries of the train rows from which more than one thread works: on a busy machine, threads of little work wait for
 #: each other longer than they work. Guess.
 _THREADED = 2_000_000
@@ -60,7 +61,7 @@ def boosted(
         raise LeftOutError(f"xgboost can't be imported: {error}") from error
     if graph.target == "classes" and graph.num_classes < 2:
         raise LeftOutError("there is one class")
-    parameters = _parameters(rows, graph, task) | {"nthread": _threads(len(train) * rows.columns)}
+    parameters = _parameters(rows, graph, task, len(train))
     judged = judged[:: -(-len(judged) // _MOST_JUDGED)]
     copies = _COPIES * (1 + len(judged) / len(train))
 
@@ -77,21 +78,19 @@ def boosted(
     return partial(_outputs, booster, rows, graph)
 
 
-def _parameters(rows: NodeRows, graph: Graph, task: Task) -> dict[str, Any]:
+def _parameters(rows: NodeRows, graph: Graph, task: Task, nodes: int) -> dict[str, Any]:
+    bins = next(bins for most, bins in _BINS if rows.columns <= most)
     found = {
         "objective": _objective(graph, task),
         "eta": _ETA,
         "max_depth": _DEPTH,
-        "max_bin": next(bins for most, bins in _BINS if rows.columns <= most),
+        "max_bin": min(bins, max(_FEW_BINS, nodes // _BIN_NODES)),
         "colsample_bytree": 0.5 if rows.columns > _WIDE else 1.0,
+        "nthread": torch.get_num_threads() if nodes * rows.columns >= _THREADED else 1,
         "seed": derive(task.seed, "boosting") % 2**31,
         "verbosity": 0,
     }
     return found | ({"num_class": graph.num_classes} if found["objective"] == "multi:softprob" else {})
-
-
-def _threads(entries: int) -> int:
-    return torch.get_num_threads() if entries >= _THREADED else 1
 
 
 def _outputs(booster: Any, rows: NodeRows, graph: Graph, ids: NDArray[np.int32]) -> Tensor:
