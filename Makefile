@@ -64,7 +64,7 @@ notebooks: $(VENV)/.dev  ## execute the notebooks in place
 bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reported so
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
-scale: $(VENV)/.dev  ## graphs of 4, 17 and 67 million nodes from generated files to exact predictions (an hour, 75 GB of disk)
+scale: $(VENV)/.dev  ## graphs of 4, 17 and 67 million nodes from generated files to exact predictions (up to 75 GB of disk)
 	$(BIN)/python -m benchmarks.scale.whole $(SCALE_FOLDER) --scale $(SCALES) --memory-limit 16GiB
 
 corpus: $(VENV)/.dev  ## measure the shipped profiles again (an hour and a half, on a machine with nothing else to do)

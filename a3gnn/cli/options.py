@@ -154,7 +154,7 @@ def disk_limit_option(command: F) -> F:
         expose_value=False,
         callback=note,
         help="Disk for files derived from the graph, of which the oldest are removed, and for scratch files, each. "
-        "Default: half of what is free.",
+        "Default: the disk's room.",
     )(command)
 
 

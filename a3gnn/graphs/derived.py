@@ -312,7 +312,7 @@ def keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
     """
     try:
         with replacing(path, durable=False) as draft:  # not durable, so set-up does not wait for the disk
-            make_room(path.parent, needed)
+            make_room(path, needed)
             need_room(draft.parent, needed)
             yield draft
     except OSError as error:

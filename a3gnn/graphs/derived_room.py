@@ -38,25 +38,29 @@ def check_limit(needed: int) -> None:
         raise OSError(errno.EDQUOT, f"{format_size(needed)} are needed, {VARIABLE} allows {format_size(most)}")
 
 
-def make_room(folder: Path, needed: int) -> None:
-    """Removes files from `folder` until a new one of `needed` bytes keeps the bound; those unused for longest go first.
+def make_room(path: Path, needed: int) -> None:
+    """Removes files beside `path` until it keeps the bound with `needed` bytes; those unused for longest go first.
 
-    The bound is the limit, or, without one, half of what the disk would have free without these files. A process that
-    has mapped a removed file keeps it.
+    The bound is the limit, or, without one, the disk's room. A process that has mapped a removed file keeps it. A note
+    of some bytes removes nothing.
 
     Raises:
         OSError: The file alone breaks the limit.
     """
+    if not path.name.startswith(_KINDS):
+        return
     check_limit(needed)
-    held = {path: _size(path) for path in folder.iterdir() if path.name.startswith(_KINDS)}
+    held = {other: _size(other) for other in path.parent.iterdir() if other.name.startswith(_KINDS)}
     total, most = sum(held.values()), disk_limit()
     if most is None:
-        most = (shutil.disk_usage(folder).free + total) // 2
-    for path in sorted(held, key=_last_use):
+        most = shutil.disk_usage(path.parent).free + total
+    if needed > most:
+        return  # removing all would not be enough
+    for other in sorted(held, key=_last_use):
         if total + needed <= most:
             return
-        total -= held[path]
-        _remove(path)
+        total -= held[other]
+        _remove(other)
 
 
 def _entries(path: Path) -> Iterator[os.stat_result]:

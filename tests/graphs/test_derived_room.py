@@ -64,19 +64,20 @@ def test_a_file_beyond_the_limit_is_not_kept_and_removes_none(graph: Graph, monk
         write_table(graph, graph.derived("table-sum"), 2, [np.ones((graph.num_nodes, 2), np.float32)])
     monkeypatch.setenv(VARIABLE, "much")
     with pytest.raises(UsageError, match="a size is a number with a unit"):
-        make_room(graph.folder / "derived", 1)
+        make_room(graph.folder / "derived" / "order-x.npy", 1)
 
 
-def test_without_a_limit_half_of_the_free_disk_is_the_bound(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_limit_the_disk_is_the_bound(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     for age, name in enumerate(("new", "old")):
         order(graph, name, age)
-    held = sum(derived_room._size(path) for path in (graph.folder / "derived").iterdir())
-    free = {"bytes": held + 2 * 1300}
+    free, folder = {"bytes": 1300}, graph.folder / "derived"
     monkeypatch.setattr(derived_room.shutil, "disk_usage", lambda _: type("", (), {"free": free["bytes"]}))
-    make_room(graph.folder / "derived", 1300)
+    make_room(folder / "order-next.npy", 1300)
     assert len(names(graph)) == 2
-    free["bytes"] -= 2
-    make_room(graph.folder / "derived", 1300)
+    make_room(folder / "seconds-order-next.txt", 1301)
+    make_room(folder / "order-next.npy", 1 << 30)
+    assert len(names(graph)) == 2, "nothing goes for a note, nor for what fits nowhere"
+    make_room(folder / "order-next.npy", 1301)
     assert names(graph) == ["order-new.npy"]
 
 
