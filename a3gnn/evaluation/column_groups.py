@@ -177,7 +177,7 @@ class ColumnInference:
         if self._model.needs_degrees:
             self._scale = self._factors()
         layer = self._model.layers[0]
-        outputs = ((ids, self._rows.read(ids, _CPU)) for ids in self._chunks(_row_bytes(layer)))
+        outputs: Outputs = ((ids, self._rows.read(ids, _CPU)) for ids in self._chunks(_row_bytes(layer)))
         for i in range(len(self._model.layers)):
             outputs = self._layer(i, outputs)
         yield from outputs

@@ -60,8 +60,8 @@ class EventScores(LinkScores):
             places, others = self.history.met(nodes, self.known, int(not are_heads))
             wanted = (others >= int(candidates[0])) & (others <= int(candidates[-1]))
             places, others = places[wanted], others[wanted]
-            pair = (nodes[places], others)[:: 1 if are_heads else -1]
-            values = self.history.of_pairs(*pair, np.full(len(others), self.known))
+            heads, tails = (nodes[places], others) if are_heads else (others, nodes[places])
+            values = self.history.of_pairs(heads, tails, np.full(len(others), self.known))
             at = torch.from_numpy(places).to(found.device), torch.from_numpy(others).to(found.device) - candidates[0]
             return found.index_put_(at, self.past.scores(torch.from_numpy(values).to(found.device)), accumulate=True)
 
@@ -142,12 +142,12 @@ class EventEvaluator(LinkEvaluator):
             assert self._links.ranks is not None
             known = int(np.searchsorted(self._links.ranks, until, side="right"))
             ends = enumerate(self._links.ends)
-            rows = [self._rows(module, encoded[kind], end, self._past(end, known)) for end, kind in ends]
+            heads, tails = (self._rows(module, encoded[kind], end, self._past(end, known)) for end, kind in ends)
         finally:
             module.train(was_training)
         if self._history is None or module.past is None:
-            return LinkScores(module.decoder, *rows)
-        return EventScores(module.decoder, *rows, self._history, module.past, known)
+            return LinkScores(module.decoder, heads, tails)
+        return EventScores(module.decoder, heads, tails, self._history, module.past, known)
 
     def _past(self, are_tails: int, known: int) -> Tensor | None:
         """Returns the values of all nodes of an end by the first `known` links, if the model reads them."""

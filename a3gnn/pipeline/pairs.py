@@ -177,15 +177,16 @@ class PairSeeds:
         known, rivals, nodes = np.searchsorted(of_links, of_links[examples.ids]), [], []
         for one, others in zip(examples.rivals, drawn, strict=True):
             amount = others.shape[1]
-            pair = np.repeat(ends[1 - one.are_heads], amount), others.ravel()
-            values = history.of_pairs(*pair[:: 1 if one.are_heads else -1], np.repeat(known, amount))
+            own, other = np.repeat(ends[1 - one.are_heads], amount), others.ravel()
+            heads, tails = (own, other) if one.are_heads else (other, own)
+            values = history.of_pairs(heads, tails, np.repeat(known, amount))
             rivals.append(one._replace(history=torch.from_numpy(values)))
         for end, (first, size) in enumerate(zip(self._first, self._links.num_nodes, strict=True)):
-            own = (seeds >= first) & (seeds < first + size)
-            values = history.of_nodes(seeds[own] - np.int64(first), np.searchsorted(of_links, ranks[own]), end)
+            there = (seeds >= first) & (seeds < first + size)
+            values = history.of_nodes(seeds[there] - np.int64(first), np.searchsorted(of_links, ranks[there]), end)
             nodes.append(torch.from_numpy(values))
-        values = torch.from_numpy(history.of_pairs(*ends, known))
-        return examples._replace(history=values, rivals=tuple(rivals), nodes=tuple(nodes))
+        of_pairs = torch.from_numpy(history.of_pairs(ends[0], ends[1], known))
+        return examples._replace(history=of_pairs, rivals=tuple(rivals), nodes=tuple(nodes))
 
     def without(self, subgraph: Subgraph, examples: LinkExamples) -> Subgraph:
         """Returns `subgraph` without its own pairs and their reverses, if pairs are hidden; its nodes stay.

@@ -86,7 +86,9 @@ class LinkHistory(NamedTuple):
             tails: Targets.
             known: How many of the first links each pair sees.
         """
-        return pair_values(heads, tails, known, self.sources, self.targets, self.last, self.is_mutual)
+        lists = self.sources, self.targets
+        values: NDArray[np.float32] = pair_values(heads, tails, known, *lists, self.last, self.is_mutual)
+        return values
 
     def of_nodes(self, nodes: NDArray[np.int64], known: NDArray[np.int64], end: int) -> NDArray[np.float32]:
         """Returns the values of nodes by the first `known` links, float32, shape (num_nodes, `node_columns`).
@@ -111,7 +113,8 @@ class LinkHistory(NamedTuple):
             end: 0 if they are sources, 1 for targets.
         """
         own, other = (self.sources, self.targets)[:: 1 - 2 * end]
-        return met_nodes(nodes, known, own, other, self.is_mutual)
+        pairs: tuple[NDArray[np.int64], NDArray[np.int64]] = met_nodes(nodes, known, own, other, self.is_mutual)
+        return pairs
 
 
 def pair_columns(is_mutual: bool) -> int:
