@@ -52,6 +52,7 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
     if graph.target == "links":
         check_link_metric(task.metric)
         check_links(graph)
+        _notify_relations(task, graph, notify)
         check_loss(graph, task)
         return for_events(graph, task, notify)
     validated(graph, task)
@@ -59,6 +60,17 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
     metric_of(task, graph)
     check_loss(graph, task)
     return with_edges(task, graph, notify)
+
+
+def _notify_relations(task: Task, graph: Graph, notify: Callable[[str], None]) -> None:
+    """Calls `notify` with a line where a pair has the same score in each of several relations."""
+    count = 0 if graph.links is None else len(graph.links.relations)
+    if count > 1 and task.decoder in ("dot", "mlp"):
+        notify(
+            f"{task.decoder} gives a pair the same score in each of the {count} relations; "
+            f"{option('decoder', 'rotate')} tells them apart, best with {option('model', EMBEDDING)} where nodes have "
+            "no features"
+        )
 
 
 def with_edges(task: Task, graph: GraphArrays, notify: Callable[[str], None]) -> Task:

@@ -15,6 +15,7 @@ from torch_geometric.datasets import KarateClub
 import a3gnn
 from a3gnn import Task, TrainConfig, predict_links, train
 from a3gnn.errors import A3GNNError, ConfigError, GraphError, UsageError
+from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.links import LinkModel
 from a3gnn.models.own.factory import Factory
@@ -184,6 +185,10 @@ def test_a_knowledge_graph_is_ranked_in_both_directions_over_all_its_relations(t
     links = graph.links
     assert links is not None
     assert len(links.relations) == 2
+    for decoder, said in (("dot", True), ("mlp", True), ("distmult", False), ("rotate", False)):
+        lines: list[str] = []
+        with_metric(Task(model="embedding", decoder=decoder), "auto", graph, lines.append)
+        assert any("the same score in each of the 2 relations" in line for line in lines) == said
     module, (rows, _) = rows_of(tmp_path / "run", graph)
     true = {(int(kind), *pair) for kind, pair in zip(links.kinds, links.pairs.T.tolist(), strict=True)}
     reciprocals = []
