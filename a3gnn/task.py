@@ -90,10 +90,15 @@ SEARCHED_FIELDS = ("model", "layers", *_BUILT_IN, *LEARNING_FIELDS)
 Values = tuple[tuple[str, Any], ...]
 
 
+def as_tuple(value: Any) -> Any:
+    """Returns `value` with lists, and those within, as tuples."""
+    return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value
+
+
 def as_values(given: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Values:
     """Returns `given` as pairs, sorted by name, with lists as tuples."""
     pairs = given.items() if isinstance(given, Mapping) else given
-    return tuple(sorted((str(name), tuple(one) if isinstance(one, list) else one) for name, one in pairs))
+    return tuple(sorted((str(name), as_tuple(one)) for name, one in pairs))
 
 
 class NegativeDraws(NamedTuple):

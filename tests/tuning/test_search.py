@@ -207,6 +207,12 @@ def test_a_search_without_a_width_that_fits_is_refused_before_anything_is_traine
     assert not (tmp_path / "run").exists()
 
 
+def test_a_width_with_a_condition_is_for_trials_to_find_out(quick_tune: Callable[..., TuneResult]) -> None:
+    width = {"values": [30, 10**6], "when": {"model": "sage"}}
+    found = quick_tune(search={"model": ["sage", "gat"], "hidden": width}, host_memory_limit="2GiB", budget=1)
+    assert found.config is not None
+
+
 @pytest.mark.parametrize("engine", ["ppo", "gp", "tpe", "nsga2"])
 def test_every_engine_proposes_values_of_a_search(
     engine: str, quick_tune: Callable[..., TuneResult], tmp_path: Path
@@ -262,3 +268,11 @@ def test_a_factorys_search_is_tuned_trained_and_made(factory: str, tiny_folder_g
     train(chosen, tiny_folder_graph, epochs=1, out=tmp_path / "model")
     assert SavedModel.read(tmp_path / "model").task.arguments == found.tuned.task.arguments
     assert len(predict(tmp_path / "model", tiny_folder_graph)) == tiny_folder_graph.num_nodes
+
+
+def test_a_configuration_of_a_search_trains_the_factory_that_is_given(
+    factory: str, tiny_folder_graph: Graph, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"epochs": 1, "references": False, "out": tmp_path / "run"}
+    found = train(TrainConfig(searched={"hidden": 12, "layers": 3}), tiny_folder_graph, model=factory, **options)
+    assert (dict(found.task.arguments)["hidden"], found.task.num_layers) == (12, 3)
