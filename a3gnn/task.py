@@ -470,7 +470,8 @@ class Task:
             changes["edge_dim"] = 0
         if arguments:
             changes["arguments"] = as_values(dict(self.arguments) | arguments)
-            changes["own"] = None if self.own is None else dataclasses.replace(self.own, shapes="")
+        if self.own is not None and not changes.keys() <= set(LEARNING_FIELDS):
+            changes["own"] = dataclasses.replace(self.own, shapes="")
         return dataclasses.replace(self, **changes)
 
     def value(self, name: str) -> Any:
