@@ -30,11 +30,14 @@ from a3gnn.task import (
     NUMBER_OPTIONS,
     SEARCHED_FIELDS,
     Task,
+    as_tuple,
     names_factory,
 )
 
 #: Values of a range that are tried, evenly spaced on its scale. Guess: neighbors differ by a seventh of the range.
 GRID = 15
+#: Most values of a name, and most layers, that a search may have. Guesses: far more than trials can tell apart.
+_MOST_VALUES, _MOST_LAYERS = 1_000, 1_000
 #: Combinations of fields that are tried out before anything is trained; more are checked in part.
 _MOST_CHECKED = 5_000
 #: Fields whose values exclude each other (`Task.__post_init__`).
@@ -144,8 +147,8 @@ class Searched:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the name of `to_dict`."""
-        values = tuple(tuple(one) if isinstance(one, list) else one for one in fields["values"])
-        when = tuple((name, tuple(ones)) for name, ones in fields["when"].items())
+        values = tuple(map(as_tuple, fields["values"]))
+        when = tuple((name, as_tuple(ones)) for name, ones in fields["when"].items())
         return cls(fields["name"], values, fields["scale"], fields["is_range"], when)
 
 
@@ -193,7 +196,10 @@ def search_from(texts: Sequence[str]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for text in texts:
-        found |= _from_file(Path(text)) if "=" not in text and text.endswith(".toml") else entry_of(text)
+        given = _from_file(Path(text)) if "=" not in text and text.endswith(".toml") else entry_of(text)
+        if again := found.keys() & given.keys():
+            raise UsageError(f"--search must have each name once, got {', '.join(sorted(again))} twice")
+        found |= given
     return found
 
 
@@ -343,9 +349,13 @@ def _with_base(one: Searched, task: Task) -> Searched:
 
 def _check_values(one: Searched, task: Task) -> None:
     """Raises a `UsageError` if the task can't have a value of `one` by itself."""
-    if names_factory(task.model) and one.name not in LEARNING_FIELDS:
-        if one.name == "layers" and any(not isinstance(value, int) or value < 1 for value in one.values):
-            raise UsageError(f"search: layers must be integers >= 1, got {list(one.values)}")
+    own = names_factory(task.model) and one.name not in LEARNING_FIELDS
+    whole = [value for value in one.values if isinstance(value, int)]
+    if one.name == "layers" and (max(whole, default=0) > _MOST_LAYERS or (own and min((*whole, 1)) < 1)):
+        raise UsageError(f"search: layers must be integers from 1 to {_MOST_LAYERS:,}, got {list(one.values)}")
+    if own:
+        if one.name == "layers" and len(whole) < len(one.values):
+            raise UsageError(f"search: layers must be integers, got {list(one.values)}")
         return
     if one.name == "model" and (unknown := [value for value in one.values if value not in MODELS]):
         raise unknown_name("search: model", str(unknown[0]), MODELS)
@@ -404,9 +414,25 @@ def _parts(name: Any, given: Any) -> dict[str, Any]:
         raise UsageError(f"search: {name}'s when must map names to values, got {given['when']!r}")
     if ("values" in given) == ("low" in given and "high" in given):
         raise UsageError(f"search: {name} must have either values, or low and high, got {dict(given)}")
-    if "values" not in given and not (_is_number(given["low"]) and _is_number(given["high"])):
-        raise UsageError(f"search: {name} must have numbers as low and high, got {given['low']!r}, {given['high']!r}")
-    return dict(given)
+    _check_parts(name, given)
+    return {key: one.item() if isinstance(one, np.generic) else one for key, one in given.items()}
+
+
+def _check_parts(name: str, given: Mapping[str, Any]) -> None:
+    """Raises a `UsageError` if a part of an entry has a wrong type or value."""
+    if "values" in given:
+        if not isinstance(given["values"], list | tuple):
+            raise UsageError(f"search: {name} must have a list as values, got {given['values']!r}")
+        if len(given["values"]) > _MOST_VALUES:
+            raise UsageError(f"search: {name} must have at most {_MOST_VALUES:,} values, got {len(given['values']):,}")
+        return
+    low, high, step = given["low"], given["high"], given.get("step")
+    if not (_is_number(low) and _is_number(high)):
+        raise UsageError(f"search: {name} must have numbers as low and high, got {low!r}, {high!r}")
+    if step is not None and not (_is_number(step) and step > 0 and (step == 1 or high - low <= _MOST_VALUES * step)):
+        raise UsageError(
+            f"search: {name} must have a step above 0 that gives at most {_MOST_VALUES:,} values, got {step!r}"
+        )
 
 
 def _grid(low: Any, high: Any, log: bool, step: Any) -> tuple[Any, ...]:
@@ -431,9 +457,17 @@ def _matching(values: Sequence[Any], wanted: Sequence[Any]) -> Iterator[Any]:
     for value in values:
         for one in wanted:
             compared = _COMPARED.get(one[:2]) if isinstance(one, str) else None
-            if value == one or (compared is not None and _is_number(value) and compared(value, float(one[2:]))):
+            if value == one or (compared is not None and _is_number(value) and compared(value, _bound(one))):
                 yield value
                 break
+
+
+def _bound(text: str) -> float:
+    """Returns the number of a condition such as ">=3"."""
+    try:
+        return float(text[2:])
+    except ValueError:
+        raise UsageError(f"search: a condition must be >= or <= and a number, such as '>=3', got {text!r}") from None
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -442,6 +476,8 @@ def _plain(name: str, value: Any) -> Any:
         value = value.item()
     if isinstance(value, list | tuple):
         return tuple(_plain(name, one) for one in value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"search: numbers of {name} must be finite, got {value}")
     if value is None or isinstance(value, str | bool | int | float):
         return value
     raise UsageError(f"search: values of {name} must be numbers, text, booleans or lists of them, got {value!r}")

@@ -90,10 +90,15 @@ SEARCHED_FIELDS = ("model", "layers", *_BUILT_IN, *LEARNING_FIELDS)
 Values = tuple[tuple[str, Any], ...]
 
 
+def as_tuple(value: Any) -> Any:
+    """Returns `value` with lists, and those within, as tuples."""
+    return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value
+
+
 def as_values(given: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Values:
     """Returns `given` as pairs, sorted by name, with lists as tuples."""
     pairs = given.items() if isinstance(given, Mapping) else given
-    return tuple(sorted((str(name), tuple(one) if isinstance(one, list) else one) for name, one in pairs))
+    return tuple(sorted((str(name), as_tuple(one)) for name, one in pairs))
 
 
 class NegativeDraws(NamedTuple):
@@ -465,7 +470,8 @@ class Task:
             changes["edge_dim"] = 0
         if arguments:
             changes["arguments"] = as_values(dict(self.arguments) | arguments)
-            changes["own"] = None if self.own is None else dataclasses.replace(self.own, shapes="")
+        if self.own is not None and not changes.keys() <= set(LEARNING_FIELDS):
+            changes["own"] = dataclasses.replace(self.own, shapes="")
         return dataclasses.replace(self, **changes)
 
     def value(self, name: str) -> Any:

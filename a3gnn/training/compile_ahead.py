@@ -207,7 +207,8 @@ def _small_task(task: Task) -> Task:
 def _small_config(config: TrainConfig) -> TrainConfig:
     """Returns the smallest configuration that needs the kernels of `config`.
 
-    Modes, workers and resources determine which thread runs a kernel, never which kernel.
+    Modes, workers and resources determine which thread runs a kernel, never which kernel. Values of a search are the
+    task's.
     """
     return config.replace(
         batch_size=ALL if config.batch_size == ALL else 32,
@@ -220,6 +221,7 @@ def _small_config(config: TrainConfig) -> TrainConfig:
         seed_fanout=None,
         deep_fanout=None,
         learning_rate_scale=1.0,
+        searched=(),
     ).canonical()
 
 

@@ -22,7 +22,7 @@ from a3gnn.metric import AUTO
 from a3gnn.notify import waiting
 from a3gnn.parts.graph import check_over_parts
 from a3gnn.parts.opening import graph_of
-from a3gnn.task import Task
+from a3gnn.task import Task, names_factory
 from a3gnn.threads import wait_policy
 from a3gnn.training.describe import described
 from a3gnn.training.tuned import TunedConfig
@@ -89,6 +89,8 @@ class TrainRequest:
         if task is None and tuned is None and metric is None:
             metric = AUTO
         given = task or (tuned.task if tuned else Task())
+        if model is not None and names_factory(model):  # which takes the values of a search as arguments
+            given, model = given.with_model(model), None
         if isinstance(config, TrainConfig):
             given = config.task_of(given)
         judged = with_metric(given if model is None else given.with_model(model), metric, graph, notify)

@@ -37,7 +37,7 @@ from a3gnn.tuning.run import rounds
 from a3gnn.tuning.run.finish import finish, finish_stopped
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.run.session import open_study
-from a3gnn.tuning.study.arguments import check_places, make_request
+from a3gnn.tuning.study.arguments import check_places, check_recipe, make_request
 from a3gnn.tuning.study.budget import Budget, StopAsked, forget_stop, stopped_by_file
 from a3gnn.tuning.study.choice import Choice
 from a3gnn.tuning.study.folder import repeating_as_before
@@ -180,6 +180,7 @@ def tune(
         graph = as_graph(dataset, shares)
         check_untimed(graph, "tune")
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
+        check_recipe(request.recipe, judged)  # which may be another model, that of node types or links
         folder = Path(out) if out is not None else stack.enter_context(claimed_next(graph.name, notify))
         # Or they are compiled within the budget: when a model of types is examined, or by models of sparse rows.
         if executor is None and (graph.types is not None or graph.features.is_sparse):

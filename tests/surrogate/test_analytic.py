@@ -11,6 +11,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn.task import MODELS, Task
 from a3gnn_surrogate.columns import as_columns, cached_share, stored_share
+from a3gnn_surrogate.physics.accuracy import is_reference
 from a3gnn_surrogate.physics.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.physics.stage_seconds import effective_workers, stage_seconds, train_terms
 from a3gnn_surrogate.physics.volume import batch_volume
@@ -48,6 +49,13 @@ def test_the_whole_graph_has_all_nodes_in_every_layer_and_is_read_once(layers, g
         assert seconds.sample[1] > 0
         alone = expected_work(as_columns([TrainConfig()]), setting).volume
         assert np.array_equal(volume.sampled_edges[1:], alone.sampled_edges)
+
+
+def test_the_whole_graph_is_not_the_default_where_both_have_all_seeds(graphs):
+    for graph in graphs.values():
+        few = dataclasses.replace(graph, num_train=100)
+        columns = as_columns([TrainConfig(), TrainConfig(batch_size=4096), TrainConfig(batch_size="all")])
+        assert is_reference(columns, few).tolist() == [True, True, False]
 
 
 def test_memory_of_the_whole_graph_grows_with_its_layers(expect):

@@ -21,12 +21,15 @@ CACHED = TrainConfig(cache_bytes=1 << 20)
         {"batch_size": 4096, "learning_rate_scale": 2.0, "seed_fanout": 3, "deep_fanout": 2},
         {"parallel_mode": "mode1", "num_workers": 3, "resources": "auto"},
         {"cache_bytes": 1 << 24},
+        {"searched": {"hidden_channels": 16, "layers": 3}},
     ],
 )
 def test_sizes_and_modes_need_no_kernels_of_their_own(tiny_folder_graph: Graph, same: dict) -> None:
     large = dataclasses.replace(TASK, hidden_channels=512, fanouts=(5, -1), dropout=0.1, seed=7, learning_rate=0.1)
     known = KernelSet.of(tiny_folder_graph, TASK, CACHED)
-    assert KernelSet.of(tiny_folder_graph, large, CACHED.replace(**same)) == known
+    found = KernelSet.of(tiny_folder_graph, large, CACHED.replace(**same))
+    assert found == known
+    assert found.describe() == known.describe()
 
 
 OTHERS = (

@@ -19,8 +19,10 @@ from a3gnn.page.views import study_views
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.search import checked_search, search_of
 from a3gnn.task import Task
+from a3gnn.training.describe import described, redescribed
 from a3gnn.training.examine import examine, try_values
 from a3gnn.training.saved_model import SavedModel
+from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.compare import compare, compare_lines
 from a3gnn.tuning.outcome.kept_tune import KeptTune
@@ -29,6 +31,7 @@ from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.tell.tried_trial import TriedTrial
+from tests.graphs.test_typed_task import papers
 from tests.own_models import Package
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 
@@ -207,6 +210,12 @@ def test_a_search_without_a_width_that_fits_is_refused_before_anything_is_traine
     assert not (tmp_path / "run").exists()
 
 
+def test_a_width_with_a_condition_is_for_trials_to_find_out(quick_tune: Callable[..., TuneResult]) -> None:
+    width = {"values": [30, 10**6], "when": {"model": "sage"}}
+    found = quick_tune(search={"model": ["sage", "gat"], "hidden": width}, host_memory_limit="2GiB", budget=1)
+    assert found.config is not None
+
+
 @pytest.mark.parametrize("engine", ["ppo", "gp", "tpe", "nsga2"])
 def test_every_engine_proposes_values_of_a_search(
     engine: str, quick_tune: Callable[..., TuneResult], tmp_path: Path
@@ -262,3 +271,28 @@ def test_a_factorys_search_is_tuned_trained_and_made(factory: str, tiny_folder_g
     train(chosen, tiny_folder_graph, epochs=1, out=tmp_path / "model")
     assert SavedModel.read(tmp_path / "model").task.arguments == found.tuned.task.arguments
     assert len(predict(tmp_path / "model", tiny_folder_graph)) == tiny_folder_graph.num_nodes
+
+
+def test_a_configuration_of_a_search_trains_the_factory_that_is_given(
+    factory: str, tiny_folder_graph: Graph, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"epochs": 1, "references": False, "out": tmp_path / "run"}
+    found = train(TrainConfig(searched={"hidden": 12, "layers": 3}), tiny_folder_graph, model=factory, **options)
+    assert (dict(found.task.arguments)["hidden"], found.task.num_layers) == (12, 3)
+
+
+def test_a_search_of_a_shipped_model_makes_another_model_in_each_trial() -> None:
+    graph = Graph.from_pyg(papers()).on_disk()
+    task = described(Task(model="rsage", hidden_channels=8, fanouts=(3, 3)), graph)
+    config = TrainConfig(searched={"hidden_channels": 16, "layers": 3})
+    found = redescribed(config.task_of(task), graph)
+    assert found.own != task.own
+    with Trainer(graph, config, found) as trainer:
+        assert trainer.task.num_layers == 3
+    assert config.replace(searched={"learning_rate": 0.1}).task_of(task).own == task.own
+
+
+def test_the_recipe_for_quality_is_refused_where_the_graph_decides_another_model(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs a built-in model or a search of your own, got rsage"):
+        tune(Graph.from_pyg(papers()), priority="quality", out=tmp_path / "run")
+    assert not (tmp_path / "run" / "journal.jsonl").exists()

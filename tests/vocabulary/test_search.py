@@ -72,6 +72,15 @@ def test_an_entry_is_a_list_a_range_a_mapping_or_a_distribution_of_optuna() -> N
         ({"a b": [1]}, "must be that of an argument"),
         ({"a": [object()]}, "must be numbers, text"),
         ({"a": {"values": [1, 2], "when": {"b": 1}}}, "a's when"),
+        ({"a": {"values": [1, 2], "when": {"b": ">=x"}}, "b": [1, 2]}, "a condition must be"),
+        ({"a": {"values": 3}}, "a list as values, got 3"),
+        ({"a": {"values": "abc"}}, "a list as values, got 'abc'"),
+        ({"a": list(range(1001))}, "at most 1,000 values"),
+        ({"a": [0.5, float("nan")]}, "must be finite"),
+        ({"a": {"low": 0.0, "high": 1.0, "step": 0}}, "a step above 0"),
+        ({"a": {"low": 0.0, "high": 1.0, "step": -0.1}}, "a step above 0"),
+        ({"a": {"low": 0.0, "high": 1.0, "step": "b"}}, "a step above 0"),
+        ({"a": {"low": 0.0, "high": 1e15, "step": 1e-9}}, "at most 1,000 values"),
     ],
 )
 def test_an_entry_that_is_none_is_refused(given: dict[str, Any], error: str) -> None:
@@ -89,6 +98,9 @@ def test_an_entry_that_is_none_is_refused(given: dict[str, Any], error: str) -> 
         ({"hidden": [64, 100], "heads": [8]}, Task(model="gat"), "multiple of heads"),
         ({"lr_schedule": ["cosine"]}, Task(), "lr_schedule=cosine is refused"),
         ({"layers": [0, 1]}, Task(), "layers=0 is refused"),
+        ({"layers": [2, 10**9]}, Task(), "layers must be integers from 1 to 1,000"),
+        ({"layers": [2, 10**9]}, Task(model="mine:make"), "layers must be integers from 1 to 1,000"),
+        ({"layers": [2.0, 3.0]}, Task(model="mine:make"), "layers must be integers"),
     ],
 )
 def test_a_name_or_a_value_that_no_task_has_is_refused(given: dict[str, Any], task: Task, error: str) -> None:
@@ -162,6 +174,21 @@ def test_positions_are_places_in_a_range_and_choices_are_one_apart() -> None:
     names = Searched.of("a", ["b", "c", "d"])
     apart = np.linalg.norm(np.subtract(names.position("b"), names.position("d")))
     assert apart == pytest.approx(1.0)
+
+
+def test_numbers_of_numpy_and_lists_within_lists_survive_json() -> None:
+    step = {"low": np.int64(0), "high": np.int64(8), "step": np.int64(4)}
+    for one in search_of({"a": step, "b": [[[1, 2], [3]], [[4]]]}):
+        kept = Searched.from_dict(json.loads(json.dumps(one.to_dict())))
+        assert kept == one
+        config = TrainConfig(searched={one.name: one.values[0]})
+        assert hash(TrainConfig.from_dict(json.loads(json.dumps(config.to_dict())))) == hash(config)
+
+
+def test_a_name_is_given_once(tmp_path: Path) -> None:
+    (tmp_path / "space.toml").write_text("layers = [2, 3]\n")
+    with pytest.raises(UsageError, match="each name once, got layers twice"):
+        search_from([str(tmp_path / "space.toml"), "layers=4"])
 
 
 def test_texts_and_toml_files_give_the_same_search(tmp_path: Path) -> None:

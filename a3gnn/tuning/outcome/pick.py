@@ -108,7 +108,7 @@ def _note(tune: KeptTune, asked: History, one: JudgedTrial, latest_s: float | No
     if _key(one) in tune.rejected:
         return tune.rejected[_key(one)].note
     if asked.row(one.trial.measurement.config) is None:
-        return outside_note()
+        return outside_note(asked)
     is_late = one.figures.seconds_to_accuracy is not None and one.figures.later_than(latest_s)
     return LATE if is_late else ""
 

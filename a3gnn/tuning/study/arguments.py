@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from a3gnn.checks import checked_limit
 from a3gnn.errors import StoreError, UsageError
-from a3gnn.objectives import Priority
+from a3gnn.objectives import QUALITY, Priority
 from a3gnn.option_names import option
 from a3gnn.profiling.store.database import database_url
 from a3gnn.search import named, search_of
@@ -44,11 +44,7 @@ def make_request(
         raise UsageError(f"enqueue must be a list of mappings from names to values, got {enqueue!r}")
     priority = priority if isinstance(priority, Priority) else Priority.parse(priority)
     recipe = priority.final and not search
-    if recipe and task.is_own:
-        raise UsageError(
-            f"priority {priority.name} needs a built-in model or a search of your own, got {task.model}; give "
-            f"{option('search')} values of the arguments of its factory"
-        )
+    check_recipe(recipe, task)
     return TuneRequest(
         spec="",
         task=task,
@@ -63,6 +59,15 @@ def make_request(
         ranges=tuple(map(_range, _entries("ranges", ranges, "{'batch_size': (64, 512)}").items())),
         **options,
     )
+
+
+def check_recipe(recipe: bool, task: Task) -> None:
+    """Raises a `UsageError` if the `recipe` for quality is asked for, and the model of `task` has no such shapes."""
+    if recipe and task.is_own:
+        raise UsageError(
+            f"{option('priority')} {QUALITY} needs a built-in model or a search of your own, got {task.model}; give "
+            f"{option('search')} values of the arguments of its factory"
+        )
 
 
 def _parsed(name: str, value: Any, parse: Callable[[str], T]) -> Any:

@@ -40,7 +40,8 @@ _BYTES_PER_WEIGHT = 16
 def refuse_too_wide(study: Study) -> None:
     """Raises an error if the weights of every model that a built-in model's search allows exceed the memory limit.
 
-    Weights, gradients and Adam's two moments are always in memory at once; all else comes on top.
+    Weights, gradients and Adam's two moments are always in memory at once; all else comes on top. With conditions
+    among names, the task's own values count too, and trials find out.
 
     Raises:
         InfeasibleError: Nothing can fit; nothing was trained.
@@ -48,8 +49,9 @@ def refuse_too_wide(study: Study) -> None:
     setting, plan = study.setting, study.plan
     has_device, task = setting.hardware.has_device, setting.task
     limit = plan.device_limit_bytes if has_device else plan.host_limit_bytes
-    tried = {one.name: one.values if one.scale == "choice" else one.values[:1] for one in study.request.search}
-    if limit is None or task.is_own or "hidden_channels" not in tried:
+    names = study.request.search
+    tried = {one.name: one.values if one.scale == "choice" else one.values[:1] for one in names}
+    if limit is None or task.is_own or "hidden_channels" not in tried or any(one.when for one in names):
         return
     columns, least = as_columns([TrainConfig()]), math.inf
     for values in itertools.product(*tried.values()):

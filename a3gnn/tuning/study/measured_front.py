@@ -45,7 +45,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
         trial, own = one.trial, one.figures
         config = trial.measurement.config
         outside = history.row(config) is None
-        why = outside_note() if outside else ""
+        why = outside_note(history) if outside else ""
         is_late = key not in figures and own.later_than(latest_s) and _is_known_late(history, one)
         found.append(
             MeasuredConfig(
@@ -110,9 +110,10 @@ def _reference_seconds(history: History, played_off: Mapping[str, Figures], note
     return played_off.get(key, own).seconds_to_accuracy
 
 
-def outside_note() -> str:
+def outside_note(history: History) -> str:
     """Returns why a configuration outside the space, as the default may be, is not chosen."""
-    return f"outside what {option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
+    search = f"{option('search')}, " if history.space.searched else ""
+    return f"outside what {search}{option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
 
 
 def keep_predicted_front(folder: Path, front: Prediction) -> None:

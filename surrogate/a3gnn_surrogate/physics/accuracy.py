@@ -10,7 +10,7 @@ from a3gnn.config import KNOBS, SEARCHED, TrainConfig
 from a3gnn.knobs import NEVER
 from a3gnn.measurement import default_accuracy_epochs
 from a3gnn.task import Task
-from a3gnn_surrogate.columns import Array, Columns, fanouts, reads_table
+from a3gnn_surrogate.columns import Array, Columns, fanouts, is_whole, reads_table
 from a3gnn_surrogate.physics.volume import BatchVolume
 
 # The drop of accuracy. All numbers are guesses, chosen by hand with the shipped profiles in view. No command fits the
@@ -84,9 +84,12 @@ def default_seeds(graph: GraphCharacteristics) -> int:
 
 
 def is_reference(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.bool_]:
-    """Returns which configurations train on the same mini-batches as the default one, bool, shape (n_configs,)."""
+    """Returns which configurations train on the same mini-batches as the default one, bool, shape (n_configs,).
+
+    The whole graph is none of them, although it has as many seeds: nothing of it is sampled.
+    """
     seeds = np.minimum(columns["batch_size"], max(graph.num_train, 1))
-    same = (seeds == default_seeds(graph)) & (columns.get(SEARCHED, np.zeros(len(seeds))) == 0)
+    same = (seeds == default_seeds(graph)) & ~is_whole(columns) & (columns.get(SEARCHED, np.zeros(len(seeds))) == 0)
     for knob in KNOBS:
         if knob.name != "batch_size" and knob.learns != NEVER:
             unlike = columns[knob.name] != knob.coded(knob.default)
