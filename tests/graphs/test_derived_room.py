@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import A3GNNError, GraphError, UsageError
-from a3gnn.evaluation.inference import Scratch
+from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.graphs import derived, derived_room
 from a3gnn.graphs.derived import kept_order, noting_seconds, read_table, write_table
 from a3gnn.graphs.derived_room import VARIABLE, make_room
 from a3gnn.graphs.graph import Graph
+from a3gnn.models.model import build_model
+from a3gnn.task import Task
 
 
 @pytest.fixture
@@ -120,3 +122,25 @@ def test_scratch_keeps_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         Scratch(tmp_path).matrix(17, 16)
     with pytest.raises(A3GNNError, match=r"A3GNN_DISK_LIMIT allows 1.00 KiB"):
         Scratch(tmp_path).need(1025)
+
+
+def test_all_files_of_an_evaluation_keep_the_limit(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Task(hidden_channels=8, fanouts=(5, 5, 5))
+    model = build_model(task, graph.num_features, graph.num_classes).eval()
+    every = np.arange(graph.num_nodes, dtype=np.int32)
+
+    def evaluated() -> list[int]:
+        inference = Inference(graph, every, 3, scratch=Scratch(tmp_path))
+        for _ in range(2):  # the second evaluation has the same files
+            list(inference.logits(model))
+        return [rows.nbytes for rows in inference._kept.values()]
+
+    sizes = evaluated()
+    assert max(sizes) < sum(sizes)
+    monkeypatch.setenv(VARIABLE, f"{sum(sizes)}B")
+    assert evaluated() == sizes
+    monkeypatch.setenv(VARIABLE, f"{sum(sizes) - 1}B")
+    with pytest.raises(A3GNNError, match=f"{VARIABLE} allows"):
+        evaluated()
