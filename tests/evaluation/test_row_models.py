@@ -240,3 +240,9 @@ def test_in_neighbors_of_hubs_are_read_some_at_a_time(sparse: bool, monkeypatch:
     parts = [rows.matrix(ids)[:, COLUMNS:], whole[:, COLUMNS:]]
     np.testing.assert_allclose(*(one.toarray() if issparse(one) else one for one in parts), rtol=1e-5, atol=1e-6)
     assert max(most[1:]) == 100
+
+
+def test_few_train_nodes_suffice_for_a_linear_map() -> None:
+    graph = made("values", sparse=True)
+    graph = dataclasses.replace(graph, train_ids=graph.train_ids[:150])
+    assert qualities(graph, dataclasses.replace(TASK, metric="r2"), ("linear",))["linear"] > 0.99
