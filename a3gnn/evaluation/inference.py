@@ -51,27 +51,29 @@ class Scratch:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = cache_root() / "scratch" if folder is None else folder
 
-    def matrix(self, rows: int, columns: int) -> Tensor:
+    def matrix(self, rows: int, columns: int, beside: int = 0) -> Tensor:
         """Returns a zeroed float32 tensor of shape (rows, columns) in an unlinked, memory-mapped file.
+
+        The limit on scratch counts `beside`, the bytes of the evaluation's other files.
 
         The file's blocks are reserved now, so that a full disk raises an error here, not a bus error at a later write.
 
         Raises:
             A3GNNError: The folder can't be written, or its disk is full.
         """
-        with self.file(self.num_bytes(rows, columns)) as file:
+        with self.file(self.num_bytes(rows, columns), beside) as file:
             mapped = np.memmap(file, dtype=np.float32, mode="r+", shape=(rows, columns))
         return torch.from_numpy(np.asarray(mapped))
 
-    def file(self, size: int) -> IO[bytes]:
-        """Returns an unlinked file of at least `size` bytes, all reserved.
+    def file(self, size: int, beside: int = 0) -> IO[bytes]:
+        """Returns an unlinked file of at least `size` bytes, all reserved; `beside` as for `matrix`.
 
         Raises:
             A3GNNError: The folder can't be written, or its disk is full.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            check_limit(size)
+            check_limit(size + beside)
             with ExitStack() as stack:
                 file = stack.enter_context(tempfile.TemporaryFile(dir=self.folder))
                 os.posix_fallocate(file.fileno(), 0, max(size, 1))
@@ -338,7 +340,8 @@ class Inference:
         """Returns a layer's scratch matrix `name`, float32, (rows, columns); evaluations reuse it."""
         kept = self._kept.get((layer, name))
         if kept is None or kept.shape != (rows, columns):
-            kept = self._kept[layer, name] = self._scratch.matrix(rows, columns)
+            beside = sum(one.nbytes for key, one in self._kept.items() if key != (layer, name))
+            kept = self._kept[layer, name] = self._scratch.matrix(rows, columns, beside)
         return kept
 
 

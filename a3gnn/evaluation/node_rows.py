@@ -73,8 +73,7 @@ class NodeRows:
 
     def chunks(self, ids: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
         """Yields `ids` some at a time, so that their rows take some MiB."""
-        width = 1 if self.is_sparse else self.columns
-        size = min(max(_READ_BYTES // (4 * width), _FEWEST), _MOST)
+        size = _rows_at_once(self._own, self.columns)
         for low in range(0, len(ids), size):
             yield ids[low : low + size]
 
@@ -117,14 +116,21 @@ class NodeRows:
         if not len(sources):
             return csr_matrix(shape, dtype=np.float32) if features.is_sparse else np.full(shape, np.nan, np.float32)
         weights = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
-        means = csr_matrix((weights, places, own), shape=(len(ids), len(sources))) @ _as_matrix(
-            features.read(sources, _CPU)
-        )
+        shares = csr_matrix((weights, places, own), shape=(len(ids), len(sources))).tocsc()
+        size = _rows_at_once(features, features.columns)
+        blocks = (slice(low, low + size) for low in range(0, len(sources), size))  # a hub may have all nodes
+        means = sum(shares[:, some] @ _as_matrix(features.read(sources[some], _CPU)) for some in blocks)
         if features.is_sparse:
+            means = csr_matrix(means)
             means.sort_indices()
-            return csr_matrix(means)
+            return means
         means[counts == 0] = np.nan
         return np.asarray(means, dtype=np.float32)
+
+
+def _rows_at_once(features: FeatureRows, columns: int) -> int:
+    width = 1 if features.is_sparse else columns
+    return min(max(_READ_BYTES // (4 * width), _FEWEST), _MOST)
 
 
 def _as_matrix(rows: Tensor) -> Matrix:

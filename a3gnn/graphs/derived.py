@@ -29,7 +29,7 @@ from a3gnn.graphs.soundness import row_violations
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.mapping import in_large_pages, settle
 from a3gnn.storage.npy import NpyWriter, content_hash, open_npy, save_npy
-from a3gnn.storage.stamp import forget, verify_once
+from a3gnn.storage.stamp import forget, note_use, verify_once
 from a3gnn.units import format_size
 
 _PARTS = re.compile(r"parts-(\d+)-seed-\d+.*\.npy")
@@ -63,6 +63,7 @@ def read_parts(graph: GraphArrays, path: Path, num_parts: int) -> NDArray[np.int
         raise GraphError(
             f"{path} is damaged: parts must be in [0, {num_parts}), got {parts.min()} to {parts.max()}; {REMEDY}"
         )
+    note_use(path)
     return np.array(parts)
 
 
@@ -90,6 +91,7 @@ def _read_order(graph: GraphArrays, path: Path) -> NDArray[np.int32]:
     order = opened(path, np.dtype(np.int32), graph.num_nodes)
     if order.min() < 0 or order.max() >= graph.num_nodes:
         raise GraphError(f"{path} is damaged: nodes must be in [0, {graph.num_nodes}); {REMEDY}")
+    note_use(path)
     return order
 
 

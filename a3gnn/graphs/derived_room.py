@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from a3gnn.units import format_size, parse_size
@@ -42,7 +42,7 @@ def make_room(path: Path, needed: int) -> None:
     """Removes files beside `path` until it keeps the bound with `needed` bytes; those unused for longest go first.
 
     The bound is the limit, or, without one, the disk's room. A process that has mapped a removed file keeps it. A note
-    of some bytes removes nothing.
+    of some bytes removes nothing. Other processes may remove files at the same time.
 
     Raises:
         OSError: The file alone breaks the limit.
@@ -50,31 +50,26 @@ def make_room(path: Path, needed: int) -> None:
     if not path.name.startswith(_KINDS):
         return
     check_limit(needed)
-    held = {other: _size(other) for other in path.parent.iterdir() if other.name.startswith(_KINDS)}
-    total, most = sum(held.values()), disk_limit()
+    held = {one: _size_and_use(one) for one in path.parent.iterdir() if one.name.startswith(_KINDS)}
+    total, most = sum(size for size, _ in held.values()), disk_limit()
     if most is None:
         most = shutil.disk_usage(path.parent).free + total
     if needed > most:
         return  # removing all would not be enough
-    for other in sorted(held, key=_last_use):
+    for one in sorted(held, key=lambda one: held[one][1]):
         if total + needed <= most:
             return
-        total -= held[other]
-        _remove(other)
+        total -= held[one][0]
+        with suppress(FileNotFoundError):
+            _remove(one)
 
 
-def _entries(path: Path) -> Iterator[os.stat_result]:
-    yield path.stat()
-    if path.is_dir():
-        yield from (inner.stat() for inner in path.iterdir())
-
-
-def _size(path: Path) -> int:
-    return sum(512 * entry.st_blocks for entry in _entries(path))
-
-
-def _last_use(path: Path) -> float:
-    return max(entry.st_mtime for entry in _entries(path))  # opening a folder notes it in its stamp
+def _size_and_use(path: Path) -> tuple[int, float]:
+    """Returns a file's or folder's bytes and when it was last opened (`note_use`); zeros if it is gone."""
+    with suppress(FileNotFoundError):
+        entries = [path.stat(), *(inner.stat() for inner in (path.iterdir() if path.is_dir() else ()))]
+        return sum(512 * entry.st_blocks for entry in entries), max(entry.st_mtime for entry in entries)
+    return 0, 0.0
 
 
 def _remove(path: Path) -> None:

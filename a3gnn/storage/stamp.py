@@ -45,7 +45,7 @@ def verify_once(folder: Path, verify: Callable[[bool], None]) -> None:
     stamps = {path: _read(path) for path in _places(folder)}
     for path, stamp in stamps.items():
         if stamp == files:
-            _note_use(path)
+            note_use(path)
             return
     files = _settled(folder, files)
     verify(any(stamp is not None for stamp in stamps.values()))
@@ -119,11 +119,11 @@ def _settled(folder: Path, files: _Files) -> _Files:
     return files
 
 
-def _note_use(stamp: Path) -> None:
-    """Sets the time of change of `stamp` to its folder's last use, to the hour; `a3gnn cache` reads it."""
+def note_use(path: Path) -> None:
+    """Sets the time of change of a file, such as a folder's stamp, to its last use, to the hour."""
     with suppress(OSError):
-        if time.time() - stamp.stat().st_mtime > _HOUR_S:
-            os.utime(stamp)
+        if time.time() - path.stat().st_mtime > _HOUR_S:
+            os.utime(path)
 
 
 def _read(path: Path) -> _Files | None:

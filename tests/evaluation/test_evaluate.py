@@ -60,9 +60,9 @@ def test_half_precision_features_equal_pyg(hidden, tiny_graph, tmp_path):
 class CountingScratch(Scratch):
     """Notes the rows of each matrix."""
 
-    def matrix(self, rows: int, columns: int) -> Tensor:
+    def matrix(self, rows: int, columns: int, beside: int = 0) -> Tensor:
         self.rows = [*getattr(self, "rows", []), rows]
-        return super().matrix(rows, columns)
+        return super().matrix(rows, columns, beside)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -19,6 +19,7 @@ from a3gnn.apply.train import train
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.evaluation import node_rows
 from a3gnn.evaluation import references as module
 from a3gnn.evaluation.evaluate import unlearnt
 from a3gnn.evaluation.node_rows import NodeRows
@@ -28,6 +29,7 @@ from a3gnn.evaluation.share import Share
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import ROW_MODELS, nearly_as_good
+from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.task import Task
 
 NODES, COLUMNS, TASK = 1500, 6, Task()
@@ -226,3 +228,21 @@ def test_what_predict_can_not_do_without_a_network_is_refused(tmp_path: Path) ->
     wide = SparseFeatures(own.data, own.indices, own.indptr, (NODES, 400_000))
     with pytest.raises(A3GNNError, match="mlp can't be trained on linear: it needs"):
         predict(None, dataclasses.replace(graph, features=wide), heuristic="mlp", host_memory_limit="4GiB")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_in_neighbors_of_hubs_are_read_some_at_a_time(sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = made("linear", sparse=sparse)
+    rows, ids = NodeRows(graph, has_neighbors=True), np.arange(900, dtype=np.int32)
+    whole, most, plain = rows.matrix(ids), [], FeatureRows.read
+    monkeypatch.setattr(node_rows, "_MOST", 100)
+    monkeypatch.setattr(FeatureRows, "read", lambda self, some, at: most.append(len(some)) or plain(self, some, at))
+    parts = [rows.matrix(ids)[:, COLUMNS:], whole[:, COLUMNS:]]
+    np.testing.assert_allclose(*(one.toarray() if issparse(one) else one for one in parts), rtol=1e-5, atol=1e-6)
+    assert max(most[1:]) == 100
+
+
+def test_few_train_nodes_suffice_for_a_linear_map() -> None:
+    graph = made("values", sparse=True)
+    graph = dataclasses.replace(graph, train_ids=graph.train_ids[:150])
+    assert qualities(graph, dataclasses.replace(TASK, metric="r2"), ("linear",))["linear"] > 0.99
