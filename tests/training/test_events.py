@@ -413,6 +413,32 @@ def test_values_of_edges_are_predicted_without_their_times(tmp_path: Path) -> No
     assert not lines  # edge_weight is what is predicted
 
 
+def test_files_of_a_version_without_history_of_pairs_open_and_continue_without(tmp_path: Path) -> None:
+    spec, _ = events(tmp_path, "user,buys,item")
+    task = Task(**{"model": "rsage", "hidden_channels": 8, "fanouts": (LAST,), "metric": "mrr", "pair_history": 0})
+    given: dict[str, Any] = {"out": tmp_path / "run", "progress": False, "notify": str}
+    train(TrainConfig(batch_size=64), spec, task=task, epochs=1, **given)
+    found = [one.scores for one in predict_links(tmp_path / "run", spec, top=3)]
+    for name in ("model.pt", "checkpoint.pt"):
+        state = torch.load(tmp_path / "run" / name, weights_only=True)
+        fields = state["identity"] if name == "checkpoint.pt" else state._metadata["a3gnn"]["task"]
+        assert fields.pop("pair_history") == 0
+        torch.save(state, tmp_path / "run" / name)
+    assert SavedModel.read(tmp_path / "run").task.pair_history == 0
+    again = [one.scores for one in predict_links(tmp_path / "run", spec, top=3)]
+    assert torch.equal(torch.cat(again), torch.cat(found))
+    with pytest.raises(ConfigError, match="pair_history was 0 and is 100"):
+        train(
+            TrainConfig(batch_size=64),
+            spec,
+            task=dataclasses.replace(task, pair_history=100),
+            epochs=2,
+            resume=True,
+            **given,
+        )
+    assert train(TrainConfig(batch_size=64), spec, task=task, epochs=2, resume=True, **given).epochs == 2
+
+
 def test_given_fanouts_are_kept_and_default_ones_are_replaced_with_a_line(tmp_path: Path) -> None:
     spec, _ = events(tmp_path, "user,buys,item")
     graph, lines = Graph.load(spec), list[str]()
