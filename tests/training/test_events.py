@@ -415,7 +415,7 @@ def test_values_of_edges_are_predicted_without_their_times(tmp_path: Path) -> No
 
 def test_files_of_a_version_without_history_of_pairs_open_and_continue_without(tmp_path: Path) -> None:
     spec, _ = events(tmp_path, "user,buys,item")
-    task = Task(**{"model": "rsage", "hidden_channels": 8, "fanouts": (LAST,), "metric": "mrr", "pair_history": 0})
+    task = Task(model="rsage", hidden_channels=8, fanouts=(LAST,), metric="mrr", pair_history=0)
     given: dict[str, Any] = {"out": tmp_path / "run", "progress": False, "notify": str}
     train(TrainConfig(batch_size=64), spec, task=task, epochs=1, **given)
     found = [one.scores for one in predict_links(tmp_path / "run", spec, top=3)]
