@@ -278,7 +278,7 @@ KNOBS = knobs_of(TrainConfig)
 document(
     TrainConfig,
     KNOBS,
-    "searched: Values of a search in place of the task's, by name; pairs sorted by name here, and a mapping is accepted.",
+    "searched: Values of a search in place of the task's, by name: sorted pairs; a mapping is accepted.",
 )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn import Task, TrainConfig, predict_links, recommend, train, tune
 from a3gnn.errors import ConfigError, GraphError, UsageError
+from a3gnn.evaluation import event_evaluator
 from a3gnn.evaluation.choose_metric import notify_edges, with_metric
 from a3gnn.evaluation.event_evaluator import validated_events
 from a3gnn.evaluation.event_quality import EVENTS, event_quality
@@ -22,6 +23,7 @@ from a3gnn.graphs.links import Links
 from a3gnn.graphs.schema import Relation
 from a3gnn.models.links import LinkModel
 from a3gnn.models.own.ages import edge_ages
+from a3gnn.sampling.link_history import LinkHistory
 from a3gnn.task import usual_fanouts
 from a3gnn.training.describe import described
 from a3gnn.training.saved_model import SavedModel
@@ -182,6 +184,22 @@ def test_ranks_are_those_of_each_query_alone_at_the_time_of_its_batch(
                     equal = sum(abs(r - scores[other]) <= 1e-5 for r in rivals) - 1
                     reciprocal.append(1 / (1 + better + equal / 2))
     assert found == pytest.approx(np.mean(reciprocal), abs=2e-3)
+
+
+def test_history_is_added_some_pairs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, most = Graph.load(events(tmp_path, "user,writes,user")[0]), []
+    of_pairs = LinkHistory.of_pairs
+
+    def counted(self: LinkHistory, heads: NDArray[Any], *others: NDArray[Any]) -> NDArray[np.float32]:
+        most.append(len(heads))
+        return of_pairs(self, heads, *others)
+
+    with Trainer(graph, TrainConfig(batch_size=64), task_on(graph, pair_history=5)) as trainer:
+        whole = trainer.test()
+        monkeypatch.setattr(event_evaluator, "_MOST_PAIRS", 7)
+        monkeypatch.setattr(LinkHistory, "of_pairs", counted)
+        assert trainer.test() == pytest.approx(whole, abs=1e-6)
+    assert max(most) == 7
 
 
 @pytest.mark.parametrize("target", KINDS)
