@@ -62,7 +62,6 @@ class TrainConfig:
     no effect: sequential mode has no workers and no stages that compete; `bias_rate` needs a cache that is static; one
     part needs no partitioner. Modes, workers and tiers change when a mini-batch is ready and where its rows are read,
     never what is in it; nor do resources and trainers, but on threads and shares the last bits of sums depend.
-    `searched` has values of a search in place of the task's, as pairs sorted by name; a mapping is accepted.
 
     Raises:
         ConfigError: A value is out of range.
@@ -276,7 +275,11 @@ class TrainConfig:
 
 #: The table of knobs, in the order of the fields.
 KNOBS = knobs_of(TrainConfig)
-document(TrainConfig, KNOBS)
+document(
+    TrainConfig,
+    KNOBS,
+    "searched: Values of a search in place of the task's, by name: sorted pairs; a mapping is accepted.",
+)
 
 
 def check_whole(config: TrainConfig, task: Task, *, typed: bool, parted: bool = False, several: bool = False) -> None:

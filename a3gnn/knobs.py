@@ -228,7 +228,8 @@ def knobs_of(config: type) -> tuple[Knob, ...]:
     return tuple(dataclasses.replace(f.metadata["knob"], name=f.name) for f in fields if "knob" in f.metadata)
 
 
-def document(config: type, knobs: tuple[Knob, ...]) -> None:
-    """Adds the help of `knobs` to the docstring of `config`."""
-    rows = [textwrap.fill(f"{k.name}: {k.help}", initial_indent=" " * 4, subsequent_indent=" " * 8) for k in knobs]
+def document(config: type, knobs: tuple[Knob, ...], *others: str) -> None:
+    """Adds the help of `knobs` to the docstring of `config`, and `others`, such as `name: Its meaning.`."""
+    texts = (*(f"{k.name}: {k.help}" for k in knobs), *others)
+    rows = [textwrap.fill(one, initial_indent=" " * 4, subsequent_indent=" " * 8) for one in texts]
     config.__doc__ = "\n".join([inspect.cleandoc(config.__doc__ or ""), "", "Attributes:", *rows])

@@ -23,6 +23,8 @@ from typing import (
     is_typeddict,
 )
 
+from a3gnn.config import TrainConfig
+
 #: The JSON types of Python's.
 _TYPES = {str: "string", Path: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 #: The attributes in a docstring: a name, and its text, which may go on in further lines.
@@ -37,6 +39,12 @@ class Changed:
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
+
+
+#: The classes whose `to_dict` has other fields than the class.
+_CHANGED: dict[type, Changed] = {
+    TrainConfig: Changed(batch_size=NotRequired[int | Literal["all"]], searched=NotRequired[dict[str, Any]])
+}
 
 
 class Member(NamedTuple):
@@ -112,7 +120,7 @@ class _Schemas:
             raise TypeError(f"two classes of a schema must not have one name, got {kind} and {self._classes[name]}")
         if name not in self.definitions:
             self.definitions[name] = {}  # for a class that contains itself
-            self.definitions[name] = self._object(kind, {})
+            self.definitions[name] = self._object(kind, _CHANGED.get(kind, Changed()).fields)
         return {"$ref": f"#/$defs/{name}"}
 
     def _object(self, kind: type, changed: Mapping[str, Any]) -> dict[str, Any]:

@@ -162,8 +162,14 @@ class Tools:
             dataset: As in describe_graph.
             out: A new file FILE.npy below the data root.
         """
-        places = f"--dataset={self._dataset(dataset)}", f"--out={self._new(out)}"
-        return _run("predict", str(self._below(model)), *places)
+        from a3gnn.training.saved_model import SavedModel
+
+        path, places = self._below(model), (f"--dataset={self._dataset(dataset)}", f"--out={self._new(out)}")
+        try:
+            _model(SavedModel.read(path).task.model)
+        except A3GNNError as error:
+            raise _tool_error(error) from error
+        return _run("predict", str(path), *places)
 
     def _dataset(self, spec: str) -> str:
         """Returns the dataset for a command, as the service admits it: below the root, nothing unpickled."""
@@ -176,20 +182,38 @@ class Tools:
             raise _tool_error(error) from error
 
     def _below(self, name: str) -> Path:
-        """Returns the existing folder or file `name`, links resolved, after a check that it lies below the root."""
-        path = (self.root / name).resolve()
-        if not (path.is_relative_to(self.root) and path.exists()):
+        """Returns the existing folder or file `name`, links resolved, after a check that it lies below the root.
+
+        The files of a folder must lie there, too.
+        """
+        from a3gnn.service.graphs.shelf import check_folder
+
+        path = self._resolved(name)
+        if path is None or not path.exists():
             raise _tool_error(
                 UsageError(f"paths must exist below the data root, got {name!r}; give one relative to the data root")
             )
+        try:
+            if path.is_dir():
+                check_folder(path, self.root, name)
+        except A3GNNError as error:
+            raise _tool_error(error) from error
         return path
 
     def _new(self, name: str) -> Path:
         """Returns the path of the new folder or file `name`, after a check that it lies below the root."""
-        path = (self.root / name).resolve()
-        if not path.is_relative_to(self.root) or path.exists():
+        path = self._resolved(name)
+        if path is None or path.exists():
             raise _tool_error(UsageError(f"results must go to a new path below the data root, got {name!r}"))
         return path
+
+    def _resolved(self, name: str) -> Path | None:
+        """Returns the path `name`, links resolved; None if it is none below the root."""
+        try:
+            path = (self.root / name).resolve()
+        except (OSError, ValueError, RuntimeError):  # a loop of links, or a NUL
+            return None
+        return path if path.is_relative_to(self.root) else None
 
     def _check_begun(self, out: Path) -> None:
         """Raises a `ToolError` if the tune in `out` has ended without a folder, or is still loading its graph."""

@@ -33,8 +33,8 @@ from a3gnn.task import Task
 
 #: Neighbors of the Temporal Graph Benchmark's models (Huang et al., 2023).
 _LAST = 10
-#: Most nodes of a pass. Guess.
-_MOST_NODES = 4096
+#: Most nodes of a pass, and most pairs whose history is in memory at once: some 20 MB. Guesses.
+_MOST_NODES, _MOST_PAIRS = 4096, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +60,15 @@ class EventScores(LinkScores):
             places, others = self.history.met(nodes, self.known, int(not are_heads))
             wanted = (others >= int(candidates[0])) & (others <= int(candidates[-1]))
             places, others = places[wanted], others[wanted]
-            heads, tails = (nodes[places], others) if are_heads else (others, nodes[places])
-            values = self.history.of_pairs(heads, tails, np.full(len(others), self.known))
-            at = torch.from_numpy(places).to(found.device), torch.from_numpy(others).to(found.device) - candidates[0]
-            return found.index_put_(at, self.past.scores(torch.from_numpy(values).to(found.device)), accumulate=True)
+            for first in range(0, len(places), _MOST_PAIRS):
+                some = slice(first, first + _MOST_PAIRS)
+                query, other = nodes[places[some]], others[some]
+                heads, tails = (query, other) if are_heads else (other, query)
+                values = self.history.of_pairs(heads, tails, np.full(len(other), self.known))
+                at = torch.from_numpy(places[some]), torch.from_numpy(others[some]) - int(candidates[0])
+                added = self.past.scores(torch.from_numpy(values).to(found.device))
+                found.index_put_((at[0].to(found.device), at[1].to(found.device)), added, accumulate=True)
+            return found
 
         return score
 

@@ -88,6 +88,8 @@ def restore_checkpoint(
     try:
         state = torch.load(path if content is None else content, map_location="cpu", weights_only=True)
         before, progress = state["identity"], Progress.from_dict(state["progress"])
+        types = trainer.graph.types
+        before = known_history(state["model"], types is not None and types.times is not None) | before
     except Exception as error:
         raise ConfigError(
             f"{path} must be a checkpoint, but can't be read: {why_unreadable(error)}; train without "
@@ -103,6 +105,16 @@ def restore_checkpoint(
     if trainer.division is not None and "division" in state:  # a resumed run may start to adapt
         trainer.division.load_state_dict(state["division"])
     return progress
+
+
+def known_history(weights: Mapping[str, Any], has_times: bool) -> dict[str, int]:
+    """Returns the `pair_history` that a file of an earlier version does not name: its links with times read none.
+
+    Args:
+        weights: The model's state dict.
+        has_times: Whether its links have times.
+    """
+    return {"pair_history": 0} if has_times and not any(name.startswith("past.") for name in weights) else {}
 
 
 def why_unreadable(error: Exception) -> str:

@@ -21,7 +21,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.types import GraphTypes
 from a3gnn.metric import Target
 from a3gnn.task import Task
-from a3gnn.training.checkpoint import save, why_unreadable
+from a3gnn.training.checkpoint import known_history, save, why_unreadable
 
 #: a3gnn's key in `_metadata`; other keys are modules' names.
 _PLACE = "a3gnn"
@@ -108,6 +108,7 @@ class SavedModel:
             OneOf(get_args(Target)).check("target", known["target"])
             sizes = int(known["num_features"]), int(known["num_outputs"])
             types = GraphTypes.from_dict(known["types"]) if "types" in known else None
-            return cls(Task.from_dict(known["task"]), known["target"], *sizes, state, types)
+            task = known_history(state, types is not None and types.has_times) | known["task"]
+            return cls(Task.from_dict(task), known["target"], *sizes, state, types)
         except (KeyError, TypeError, ValueError, AttributeError, A3GNNError) as error:
             raise ConfigError(f"{file} must be a model.pt of this version: {error}; train again") from error

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3gnn.task import Task
+from a3gnn.training.saved_model import SavedModel
 from tests.answers import checked
 from tests.commands import a3gnn
 from tests.page.conftest import REAL
@@ -32,6 +34,11 @@ def root(tmp_path: Path) -> Path:
     shutil.copytree(REAL, tmp_path / "root" / "mine")
     np.savez(tmp_path / "secret.npz", edge_index=np.zeros((2, 0), np.int64))
     (tmp_path / "root" / "out").symlink_to(tmp_path)
+    (tmp_path / "root" / "loop").symlink_to("loop")
+    (tmp_path / "root" / "linked").mkdir()
+    SavedModel(Task(), "classes", 8, 4, {}).write(tmp_path / "secret.pt")
+    (tmp_path / "root" / "linked" / "model.pt").symlink_to(tmp_path / "secret.pt")
+    SavedModel(Task(model="os:getcwd"), "classes", 8, 4, {}).write(tmp_path / "root" / "own.pt")
     return tmp_path / "root"
 
 
@@ -102,8 +109,15 @@ def test_nothing_outside_the_root_is_read_or_written(root: Path) -> None:
             ("predict", {"model": "..", "dataset": SPEC, "out": "new.npy"}),
             ("predict", {"model": "mine", "dataset": SPEC, "out": "../new.npy"}),
             ("predict", {"model": "mine", "dataset": SPEC, "out": "mine/tuned.json"}),
+            ("predict", {"model": "linked", "dataset": SPEC, "out": "new.npy"}),
+            ("predict", {"model": "own.pt", "dataset": SPEC, "out": "new.npy"}),
+            ("status", {"folder": "loop"}),
+            ("start_tune", {"dataset": SPEC, "folder": "new\0"}),
         ):
-            assert set(await call(tool, **arguments)) == {"error"}, (tool, arguments)
+            answer = await call(tool, **arguments)
+            assert set(answer) == {"error"}, (tool, arguments)
+            if arguments.get("model") in ("linked", "own.pt"):
+                assert ("link to" if arguments["model"] == "linked" else "built-in") in str(answer)
         assert {path for path in root.parent.rglob("*") if not path.is_relative_to(root / "out")} == before
 
     served(root, use)

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from a3gnn.cli.answers import answers
 from a3gnn.cli.json_schema import Changed, schema_of
+from a3gnn.config import TrainConfig
 from a3gnn.profiling.cluster.connection import machine_kinds
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.tuning.study.folder import Journal
@@ -210,6 +211,12 @@ def test_a_schema_says_what_the_types_say() -> None:
     assert low == {"type": "number", "description": "The lower bound, in bytes."}
     high = schema_of(Outer)["$defs"]["Inner"]["properties"]["high"]
     assert high == {"type": ["integer", "null"], "description": "The upper bound; null if unknown."}
+
+
+@pytest.mark.parametrize("fields", [{}, {"batch_size": "all"}, {"searched": {"layers": 2, "lr": 0.1}}])
+def test_configurations_of_every_kind_have_their_schema(fields: dict[str, Any]) -> None:
+    found = json.loads(json.dumps(TrainConfig(**fields).to_dict()))
+    assert [*Draft202012Validator(schema_of(TrainConfig)).iter_errors(found)] == []
 
 
 def test_changed_fields_replace_add_and_remove() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,29 @@ def test_options_of_the_server_exist(file: str) -> None:
         "--folder",
     }
     assert named - OPTIONS <= others
+
+
+def test_a_backup_by_the_page_is_the_database_of_one_moment(tmp_path: Path) -> None:
+    folder, backup = tmp_path / "runs" / "service", tmp_path / "backup" / "service"
+    folder.mkdir(parents=True)
+    backup.parent.mkdir()
+    (folder / "studies").mkdir()
+    page = (ROOT / "docs/howto/deploy.md").read_text()
+    excluded = re.search(r"rsync -a --exclude '(\S+)' runs/service/ /backup/service/\nmv", page)
+    assert excluded is not None
+    with closing(sqlite3.connect(folder / "service.sqlite")) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE rows (number INTEGER)")
+        database.commit()
+        with closing(sqlite3.connect(tmp_path / "backup.sqlite")) as copy:
+            database.backup(copy)
+        database.execute("INSERT INTO rows VALUES (1)")
+        database.commit()  # stays in service.sqlite-wal
+        shutil.copytree(folder, backup, ignore=shutil.ignore_patterns(excluded[1]))
+    shutil.move(tmp_path / "backup.sqlite", backup / "service.sqlite")
+    with closing(sqlite3.connect(backup / "service.sqlite")) as copy:
+        assert copy.execute("SELECT count(*) FROM rows").fetchone() == (0,)
+    assert (backup / "studies").is_dir()
 
 
 def test_the_composition_mounts_what_the_image_uses() -> None:

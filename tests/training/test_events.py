@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn import Task, TrainConfig, predict_links, recommend, train, tune
 from a3gnn.errors import ConfigError, GraphError, UsageError
+from a3gnn.evaluation import event_evaluator
 from a3gnn.evaluation.choose_metric import notify_edges, with_metric
 from a3gnn.evaluation.event_evaluator import validated_events
 from a3gnn.evaluation.event_quality import EVENTS, event_quality
@@ -22,6 +23,7 @@ from a3gnn.graphs.links import Links
 from a3gnn.graphs.schema import Relation
 from a3gnn.models.links import LinkModel
 from a3gnn.models.own.ages import edge_ages
+from a3gnn.sampling.link_history import LinkHistory
 from a3gnn.task import usual_fanouts
 from a3gnn.training.describe import described
 from a3gnn.training.saved_model import SavedModel
@@ -182,6 +184,22 @@ def test_ranks_are_those_of_each_query_alone_at_the_time_of_its_batch(
                     equal = sum(abs(r - scores[other]) <= 1e-5 for r in rivals) - 1
                     reciprocal.append(1 / (1 + better + equal / 2))
     assert found == pytest.approx(np.mean(reciprocal), abs=2e-3)
+
+
+def test_history_is_added_some_pairs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, most = Graph.load(events(tmp_path, "user,writes,user")[0]), []
+    of_pairs = LinkHistory.of_pairs
+
+    def counted(self: LinkHistory, heads: NDArray[Any], *others: NDArray[Any]) -> NDArray[np.float32]:
+        most.append(len(heads))
+        return of_pairs(self, heads, *others)
+
+    with Trainer(graph, TrainConfig(batch_size=64), task_on(graph, pair_history=5)) as trainer:
+        whole = trainer.test()
+        monkeypatch.setattr(event_evaluator, "_MOST_PAIRS", 7)
+        monkeypatch.setattr(LinkHistory, "of_pairs", counted)
+        assert trainer.test() == pytest.approx(whole, abs=1e-6)
+    assert max(most) == 7
 
 
 @pytest.mark.parametrize("target", KINDS)
@@ -411,6 +429,32 @@ def test_values_of_edges_are_predicted_without_their_times(tmp_path: Path) -> No
     lines: list[str] = []
     notify_edges(Task(model="rsage"), graph, lines.append)
     assert not lines  # edge_weight is what is predicted
+
+
+def test_files_of_a_version_without_history_of_pairs_open_and_continue_without(tmp_path: Path) -> None:
+    spec, _ = events(tmp_path, "user,buys,item")
+    task = Task(model="rsage", hidden_channels=8, fanouts=(LAST,), metric="mrr", pair_history=0)
+    given: dict[str, Any] = {"out": tmp_path / "run", "progress": False, "notify": str}
+    train(TrainConfig(batch_size=64), spec, task=task, epochs=1, **given)
+    found = [one.scores for one in predict_links(tmp_path / "run", spec, top=3)]
+    for name in ("model.pt", "checkpoint.pt"):
+        state = torch.load(tmp_path / "run" / name, weights_only=True)
+        fields = state["identity"] if name == "checkpoint.pt" else state._metadata["a3gnn"]["task"]
+        assert fields.pop("pair_history") == 0
+        torch.save(state, tmp_path / "run" / name)
+    assert SavedModel.read(tmp_path / "run").task.pair_history == 0
+    again = [one.scores for one in predict_links(tmp_path / "run", spec, top=3)]
+    assert torch.equal(torch.cat(again), torch.cat(found))
+    with pytest.raises(ConfigError, match="pair_history was 0 and is 100"):
+        train(
+            TrainConfig(batch_size=64),
+            spec,
+            task=dataclasses.replace(task, pair_history=100),
+            epochs=2,
+            resume=True,
+            **given,
+        )
+    assert train(TrainConfig(batch_size=64), spec, task=task, epochs=2, resume=True, **given).epochs == 2
 
 
 def test_given_fanouts_are_kept_and_default_ones_are_replaced_with_a_line(tmp_path: Path) -> None:

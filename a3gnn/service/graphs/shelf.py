@@ -314,7 +314,7 @@ def _below(spec: str, root: Path | None) -> Path:
     if not path.is_relative_to(root):
         raise absent  # the same as for a missing file, so that nobody learns which files exist outside
     if path.is_dir():
-        _check_folder(path, root, spec)
+        check_folder(path, root, spec)
     elif not path.is_file() or path.suffix != ".npz":
         raise GraphError(
             "the server opens only .npz files and converted folders, because other files may be pickles or never end, "
@@ -323,8 +323,12 @@ def _below(spec: str, root: Path | None) -> Path:
     return path
 
 
-def _check_folder(path: Path, root: Path, spec: str) -> None:
-    """Checks that a folder of arrays has only files below `root`, with links resolved."""
+def check_folder(path: Path, root: Path, spec: str) -> None:
+    """Checks that a folder has only files below `root`, with links resolved.
+
+    Raises:
+        GraphError: It has another one.
+    """
     for entry in path.iterdir():
         try:
             target = entry.resolve(strict=True)
@@ -333,7 +337,7 @@ def _check_folder(path: Path, root: Path, spec: str) -> None:
             kind = 0
         if not ((stat.S_ISREG(kind) or stat.S_ISDIR(kind)) and target.is_relative_to(root)):
             raise GraphError(
-                f"a graph's folder must have only files below the data root, got {entry.name!r} in {spec!r}, which is "
+                f"a folder must have only files below the data root, got {entry.name!r} in {spec!r}, which is "
                 "a link to another place, or no file; copy the file itself there"
             )
 
