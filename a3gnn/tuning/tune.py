@@ -22,7 +22,7 @@ from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
-from a3gnn.option_names import again, call, options
+from a3gnn.option_names import again, call, option, options
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.executor_choice import opened_executor
 from a3gnn.storage.claim import claimed, claimed_next
@@ -216,7 +216,16 @@ def tune(
 
 
 def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, notify: Callable[[str], None]) -> Task:
-    """Returns `examined(task)`, within the remaining budget and at most `BEYOND` times the memory limit."""
+    """Returns `examined(task)`, within the remaining budget and at most `BEYOND` times the memory limit.
+
+    Raises:
+        UsageError: Models that read different values of the graph's edges are searched.
+    """
+    if graph.edge_values and any(one.name == "model" for one in request.search):
+        raise UsageError(
+            f"search: model must be left out on a graph with {' and '.join(graph.edge_values)}, because models read "
+            f"different values of edges; give one by {option('model')}"
+        )
     sizes = (request.host_memory_limit, None if torch.cuda.is_available() else request.memory_limit)
     limits = [round(BEYOND * size) for size in sizes if isinstance(size, int)]
     return examined(

@@ -9,6 +9,7 @@ from typing import Any
 
 import optuna
 import pytest
+import torch
 
 from a3gnn import predict, train, tune
 from a3gnn.config import TrainConfig
@@ -214,6 +215,15 @@ def test_a_width_with_a_condition_is_for_trials_to_find_out(quick_tune: Callable
     width = {"values": [30, 10**6], "when": {"model": "sage"}}
     found = quick_tune(search={"model": ["sage", "gat"], "hidden": width}, host_memory_limit="2GiB", budget=1)
     assert found.config is not None
+
+
+def test_models_that_read_different_values_of_edges_are_not_searched(
+    quick_tune: Callable[..., TuneResult], tiny_graph: Graph
+) -> None:
+    data = tiny_graph.to_pyg()
+    data.edge_weight = torch.ones(data.edge_index.shape[1])
+    with pytest.raises(UsageError, match="model must be left out on a graph with edge_weight"):
+        quick_tune(data, search={"model": ["sage", "gcn"]})
 
 
 @pytest.mark.parametrize("engine", ["ppo", "gp", "tpe", "nsga2"])
