@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from a3gnn.errors import UsageError
 from a3gnn.notify import Message, with_details
 from a3gnn.storage.claim import claimed, writer_of
 from a3gnn.training.tuned import TunedConfig
@@ -118,3 +119,8 @@ def test_a_tune_writes_its_phases_and_ends_when_it_is_stopped(quick_tune, tmp_pa
     assert result.trials < 30
     found = TuneStatus.read(out)
     assert (found.phase, found.trials_left) == ("finished", 0)
+
+
+def test_a_tune_that_examines_its_graph_is_said_to_have_begun(tmp_path: Path) -> None:
+    with claimed(tmp_path / "run"), pytest.raises(UsageError, match="has just begun and still examines its graph"):
+        TuneStatus.read(tmp_path / "run")

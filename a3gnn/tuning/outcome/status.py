@@ -12,7 +12,7 @@ from a3gnn.report.rows import FrontRow
 from a3gnn.storage.claim import writer_of
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.study.budget import ask_to_stop, stop_is_asked
-from a3gnn.tuning.study.folder import Journal, TuneState, read_request, seconds_so_far
+from a3gnn.tuning.study.folder import Journal, TuneState, holds_tune, read_request, seconds_so_far
 
 #: starting, baseline, search, verify and stopping are phases of a running tune.
 TunePhase = Literal["starting", "baseline", "search", "verify", "stopping", "finished", "failed", "interrupted"]
@@ -54,10 +54,13 @@ class TuneStatus:
         """Returns the status of the tune in `folder`; changes nothing.
 
         Raises:
-            UsageError: The folder holds no tune.
+            UsageError: The folder holds no tune, or one that still examines its graph.
             ConfigError: Its files are not in this version's format.
         """
-        budget, running, journal = read_request(folder).budget, bool(writer_of(folder)), Journal(folder)
+        running, journal = bool(writer_of(folder)), Journal(folder)
+        if running and not holds_tune(folder):
+            raise UsageError(f"the run in {folder} has just begun and still examines its graph; ask again in a minute")
+        budget = read_request(folder).budget
         trials = journal.read(mend=False) if journal.path.exists() else []
         state, told = TuneState.read(folder, trials), ToldTune.read(folder, 0) if trials else None
         seconds, counted = seconds_so_far(folder, running) or state.elapsed_s, sum(one.counts for one in trials)
