@@ -80,10 +80,11 @@ def _scale(axes: Axes, front: FrontRows) -> None:
     kind = "device" if front.memory == "peak_device_bytes" else "host"
     speed = f"{front.seconds_heading} (validation)" if front.by_seconds else "throughput (epochs/s)"
     axes.set(xlabel=f"peak {kind} memory (MiB)", ylabel=speed)
-    axes.set_yscale("log")
+    if any(math.isfinite(_speed(front, row)) for row in front.rows):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
     if front.by_seconds:
         axes.invert_yaxis()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
     axes.yaxis.set_major_formatter("{x:.3g}")
     axes.yaxis.set_minor_formatter("")
     axes.margins(x=0.08, y=0.12)

@@ -167,7 +167,7 @@ class History:
     def reference(self) -> Reference | None:
         """The reference's budget and target, from its metrics and curve; None before it is measured.
 
-        If the reference is no better than what needs no learning, that is the target.
+        Where the reference is worse than what needs no learning, the allowed drop counts from that.
         """
         metrics, trial = self.reference_metrics, self.reference_trial
         if metrics is None or metrics.curve is None or trial is None:
@@ -177,7 +177,7 @@ class History:
         longest = self.curve(trial.measurement.config)
         found = Reference.of(metrics, metrics.curve, self.study.request.max_drop, target, longest)
         if found is not None and target is None and found.val_accuracy < self.study.unlearnt:
-            found = dataclasses.replace(found, target=self.study.unlearnt)
+            found = dataclasses.replace(found, target=self.study.unlearnt - self.study.request.max_drop)
         if found is None or not self.study.request.priority.final:
             return found
         return dataclasses.replace(found, budget_s=max(found.budget_s, self.study.quality_s), final=True)

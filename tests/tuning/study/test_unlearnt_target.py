@@ -1,4 +1,4 @@
-"""The target of a baseline that has hardly learned is the quality that needs no learning."""
+"""Where a baseline has hardly learned, the allowed drop counts from the quality that needs no learning."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.vocabulary.test_learning_curve import curve_of
 
 @pytest.mark.parametrize(
     ("unlearnt", "asked", "target"),
-    [(0.2, None, 0.295), (0.3, None, 0.295), (0.5, None, 0.5), (0.5, 40.0, 0.4)],
+    [(0.2, None, 0.295), (0.3, None, 0.295), (0.5, None, 0.495), (0.5, 40.0, 0.4)],
     ids=["learned", "just as much", "hardly learned", "asked for"],
 )
-def test_a_target_is_no_worse_than_what_needs_no_learning(
+def test_the_drop_counts_from_the_baseline_or_what_needs_no_learning(
     history: History,
     make_metrics: Callable[..., Metrics],
     unlearnt: float,
