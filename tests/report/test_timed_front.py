@@ -113,3 +113,13 @@ def test_no_priority_of_speed_names_what_is_at_the_target_later_than_the_default
     ):
         labels = {row.config: row.labels for row in Front.of(measured, wanted, reference_s=reference_s).rows}
         assert labels == {TrainConfig(): default, TrainConfig(batch_size=512): other}
+
+
+def test_the_figure_of_a_tune_whose_rows_all_miss_the_target() -> None:
+    pytest.importorskip("matplotlib")
+    from a3gnn.report.figure import front_figure
+
+    missed = [MeasuredConfig(TrainConfig(), figures(2.0, 400 * MiB, 0.60), None)]
+    figure = front_figure(Front.of(missed, objectives("time", least_accuracy=0.87), chosen=TrainConfig()))
+    figure.savefig(io.BytesIO())  # a log scale without a value warns
+    assert "target not reached, not drawn (1)" in figure.axes[0].get_legend_handles_labels()[1]
