@@ -61,7 +61,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "cp secrets/token secrets/database": CONTAINER,
         "docker compose up --build": CONTAINER,
         "sqlite3 runs/service/service.sqlite \".backup 'backup.sqlite'\"": BACKUP,
-        "rsync -a runs/service/ /backup/service/": BACKUP,
+        "rsync -a --exclude 'service.sqlite*' runs/service/ /backup/service/": BACKUP,
         "mv backup.sqlite /backup/service/service.sqlite": BACKUP,
     },
     "docs/howto/distributed.md": {
