@@ -255,7 +255,7 @@ def _value(text: str) -> Any:
 
 
 def named(name: str, task: Task) -> str:
-    """Returns the name of a search for `name`, which may be that of an option, such as lr or hidden."""
+    """Returns the name of a search for `name`, which may be an option's, such as lr or hidden."""
     known = NUMBER_OPTIONS.get(name, name)
     return known if not names_factory(task.model) or known in LEARNING_FIELDS else name
 
@@ -327,7 +327,7 @@ def enqueued(search: Search, given: Iterable[Mapping[str, Any]]) -> Search:
     """Returns `search` with the values of trials that a user asked for; names of knobs are left alone.
 
     Raises:
-        UsageError: A value is not among those of its name.
+        UsageError: A value is not among the values of its name.
     """
     found = {one.name: one for one in search}
     for trial in given:
@@ -453,7 +453,7 @@ def _listed(given: Any) -> tuple[Any, ...]:
 
 
 def _matching(values: Sequence[Any], wanted: Sequence[Any]) -> Iterator[Any]:
-    """Yields those of `values` that are among `wanted`, which may have text such as ">=3"."""
+    """Yields the `values` that are among `wanted`, which may have text such as ">=3"."""
     for value in values:
         for one in wanted:
             compared = _COMPARED.get(one[:2]) if isinstance(one, str) else None

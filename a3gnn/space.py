@@ -246,7 +246,7 @@ class SearchSpace:
         return self._with({name: (*knob.values, knob.parse(value))})
 
     def including(self, values: Mapping[str, Any]) -> Self:
-        """Returns the space with those of `values`, by the names of knobs, that it lacks."""
+        """Returns the space with the `values`, by the names of knobs, that it lacks."""
         space = self
         for knob in self.systems.knobs:
             if knob.name in values and values[knob.name] not in knob.values:

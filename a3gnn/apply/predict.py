@@ -174,7 +174,7 @@ def _opened(
 
 
 class _WithoutNetwork(NamedTuple):
-    """Nodes to predict by a model without a graph network; the attributes are those of `_Asked`."""
+    """Nodes to predict by a model without a graph network; it has the attributes of `_Asked`."""
 
     name: RowModel
     task: Task

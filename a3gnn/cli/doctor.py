@@ -132,7 +132,7 @@ def _probe(quiet: bool) -> dict[str, Any]:
 def preflight(dataset: str, notify: Callable[[str], None]) -> dict[str, Any]:
     """Returns whether a graph can be read, its characteristics, and predicted memory limits that it can keep.
 
-    The predictions are those of `recommend` with the default task. `problem` says why there are none.
+    `recommend` makes the predictions, with the default task. `problem` says why there are none.
     """
     from a3gnn.cli.graph import described
 

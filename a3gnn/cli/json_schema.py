@@ -34,7 +34,7 @@ _ATTRIBUTE = re.compile(r"^    (\w+): (.+(?:\n        .+)*)", re.MULTILINE)
 class Changed:
     """Fields of a JSON object that differ from the type's: `Annotated[Holding, Changed(hardware=str)]`.
 
-    A type replaces that of the field or adds one, `NotRequired` makes it optional, and `Never` removes it.
+    A type replaces the field's or adds one, `NotRequired` makes it optional, and `Never` removes it.
     """
 
     def __init__(self, **fields: Any) -> None:
@@ -73,7 +73,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
 
 
 class _Schemas:
-    """Makes schemas, and collects those of classes in `definitions`, by name."""
+    """Makes schemas, and collects the classes' in `definitions`, by name."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """`a3gnn mcp`: six tools for coding agents over the Model Context Protocol, on stdin and stdout.
 
-Each tool is a command with --json in a process of its own, so answers, errors and limits are those of the command line.
+Each tool is a command with --json in a process of its own, so it has the command line's answers, errors and limits.
 Files are read and written below the data root alone, and no tool deletes.
 """
 
@@ -111,9 +111,14 @@ class Tools:
             max_accuracy_drop: As in recommend.
             model: As in recommend.
         """
-        out, options = self._new(folder), _options(priority=priority, max_accuracy_drop=max_accuracy_drop)
-        options += [f"--dataset={self._dataset(dataset)}", f"--model={_model(model)}", f"--budget={budget}"]
-        options += [*_options(memory_limit=memory_limit), f"--out={out}"]
+        out = self._new(folder)
+        options = _options(memory_limit=memory_limit, priority=priority, max_accuracy_drop=max_accuracy_drop)
+        options += [
+            f"--dataset={self._dataset(dataset)}",
+            f"--model={_model(model)}",
+            f"--budget={budget}",
+            f"--out={out}",
+        ]
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the tune and `status` use it
         command = _command("tune", *options, "--quiet")
         null = subprocess.DEVNULL

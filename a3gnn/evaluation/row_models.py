@@ -103,7 +103,7 @@ def quality_on_test(found: Fitted, graph: Graph, task: Task, share: Share) -> fl
 
 
 class _Scale(NamedTuple):
-    """What is subtracted from each column, and what it is then multiplied with, float32, shape (columns,).
+    """The shift that each column loses, and the factor of the rest, float32, shape (columns,).
 
     A column that is 0 in most train nodes, such as a word's, keeps its zeros and is divided by its largest value.
     Others get mean 0 and deviation 1. A column that is the same for all train nodes says nothing and becomes 0.

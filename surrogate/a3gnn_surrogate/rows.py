@@ -495,7 +495,7 @@ def _broke_the_hosts_limit(row: Measurement) -> bool:
 
 
 def costly_setting(row: Measurement) -> Setting:
-    """Returns the setting of `row` with those of its search's values that change the cost of a step."""
+    """Returns the setting of `row` with the values of its search that change the cost of a step."""
     return costly(row.config.searched, row.setting) if row.config.searched else row.setting
 
 

@@ -91,13 +91,13 @@ def by_task(columns: Columns, setting: Setting) -> list[tuple[Setting, Positions
 
 
 def costly_values(values: Values, task: Task) -> Values:
-    """Returns those of a search's `values` that change the cost of a step in the equations."""
+    """Returns the `values` of a search that change the cost of a step in the equations."""
     names = _COSTLY_OF_OWN if task.is_own else _COSTLY
     return tuple((name, value) for name, value in values if name in names)
 
 
 @lru_cache(maxsize=65_536)
 def costly(values: Values, setting: Setting) -> Setting:
-    """Returns `setting` with those of a search's `values` that change the cost of a step."""
+    """Returns `setting` with the `values` of a search that change the cost of a step."""
     changes = costly_values(values, setting.task)
     return dataclasses.replace(setting, task=setting.task.with_values(dict(changes))) if changes else setting

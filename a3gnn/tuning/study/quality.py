@@ -1,6 +1,6 @@
 """`--priority quality`: the recipe's search, and how long the trainings of its race are.
 
-Of 42 published winners on graphs such as those of docs/benchmarks, 74 % have a norm, 64 % residual connections and 69 %
+Of 42 published winners on graphs such as in docs/benchmarks, 74 % have a norm, 64 % residual connections and 69 %
 more than two layers, in combinations: a norm alone, or depth alone, often gains nothing. So whole shapes race, and
 single values change later, around the best of them.
 """

@@ -77,7 +77,7 @@ class TuneRequest:
         enqueue: Trials to run first: values of knobs and of names of the search, as pairs; others as the baseline's.
         references: Whether models without a graph network are trained first, on nodes
             (`a3gnn.evaluation.row_models`).
-        recipe: Whether the search is that of the recipe for quality (`a3gnn.tuning.study.quality`).
+        recipe: Whether the search is the recipe for quality (`a3gnn.tuning.study.quality`).
 
     Raises:
         UsageError: An option has a wrong value.
