@@ -277,9 +277,9 @@ def test_scratch_takes_what_was_asked_for(small_graph, tmp_path) -> None:
         scratch, asked, taken = Scratch(tmp_path), [], []
         scratch.need, make = asked.append, scratch.matrix
 
-        def noted(rows: int, columns: int, make=make, taken=taken) -> torch.Tensor:
+        def noted(rows: int, columns: int, beside: int = 0, *, make=make, taken=taken) -> torch.Tensor:
             taken.append(4 * rows * columns)
-            return make(rows, columns)
+            return make(rows, columns, beside)
 
         scratch.matrix = noted
         inference = Inference(graph, graph.test_ids[:50], 3, scratch=scratch)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -276,9 +277,17 @@ def _entry(text: str) -> dict[str, Any]:
         raise ValueError(text) from error
 
 
+def _numbers() -> Iterator[tuple[str, Callable[[str], Any]]]:
+    """Yields the order's fields that are an integer or a number, or may be left out, with what reads them."""
+    for name, field in StudyOrder.model_fields.items():
+        kinds = {get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in get_args(field.annotation)}
+        for kind in (int, float):
+            if field.annotation is kind or kinds == {kind, NoneType}:
+                yield name, kind
+
+
 _TYPES: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("graph", "layers", "hidden", "heads", "lr_epochs", "seed", "accuracy_epochs"), int),
-    **dict.fromkeys(("max_accuracy_drop", "target_accuracy", "lr", "dropout", "weight_decay"), float),
+    **dict(_numbers()),
     "fanouts": lambda text: [int(part) for part in _PARTS.split(text) if part],
     **dict.fromkeys(("residual", "references"), {"yes": True, "no": False}.__getitem__),
     "fix": lambda text: {name: _value(name, value) for name, value in _pairs(text)},
