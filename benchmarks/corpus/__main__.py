@@ -19,7 +19,7 @@ from rich.console import Console
 
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.store.jsonl import shipped_measurements, shipped_profiles, write_measurements
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements, shipped_profiles, write_measurements
 from a3gnn.tuning.study.foresight import CURVES
 from benchmarks.corpus.measure import Corpus, on_cores
 from benchmarks.corpus.subjects import SUBJECTS, Subject
@@ -34,7 +34,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=12, help="rows of a graph beside the default's")
     parser.add_argument("--folder", type=Path, default=Path("runs/corpus"), help="where rows are kept")
     parser.add_argument(
-        "--export", type=Path, help="write the rows of these graphs here, such as profiles/FILE, and curves.json"
+        "--export",
+        type=Path,
+        help="write the rows here, such as profiles/FILE, and curves.json; of named graphs, beside the others' rows",
     )
     options = parser.parse_args()
     console, subjects = Console(stderr=True), list(SUBJECTS)
@@ -47,7 +49,12 @@ def main() -> None:
             hardware = within_peaks(probe_hardware(worker=executor.worker, notify=console.log), [], console.log)
             measured.append(corpus.measure(subject, options.rows, hardware, executor, options.folder))
     if options.export is not None:
-        console.log(f"{write_measurements(options.export, chain(*measured))} rows in {options.export}")
+        rows = list(chain(*measured))
+        if options.graphs and options.export.exists():
+            again = {(row.setting.graph.fingerprint, row.setting.task.key()) for row in rows}
+            before = read_measurements(options.export)
+            rows[:0] = [r for r in before if (r.setting.graph.fingerprint, r.setting.task.key()) not in again]
+        console.log(f"{write_measurements(options.export, rows)} rows in {options.export}")
         if options.export.parent.resolve() == shipped_profiles():  # tunes read the fits to all shipped measurements
             fits = json.dumps(curve_fits(shipped_measurements()), indent=1)
             (options.export.parent / CURVES).write_text(fits + "\n", encoding="utf-8")

@@ -92,8 +92,9 @@ class SubjectTrials:
             seconds: That the default trains, at most.
         """
         graph = Graph.load(spec_of(subject.spec)).on_disk()
-        compile_ahead(KernelSet.of(graph, subject.task), console.log)
-        setting = Setting(subject.task, graph.characteristics(), hardware)
+        task = subject.task(graph)
+        compile_ahead(KernelSet.of(graph, task), console.log)
+        setting = Setting(task, graph.characteristics(), hardware)
         with (
             ProfileStore.open(folder / "profiles.sqlite") as store,
             Profiler(store, graph, setting, default_plan(seconds), executor, console.log) as profiler,

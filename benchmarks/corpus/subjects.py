@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from a3gnn.task import ModelName, Task
+from a3gnn.evaluation.choose_metric import with_metric
+from a3gnn.graphs.graph import Graph
+from a3gnn.metric import AUTO
+from a3gnn.task import Task
+from a3gnn.training.describe import described
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,14 +17,14 @@ class Subject:
 
     Attributes:
         spec: The graph: a real one's name, or what `--dataset` takes.
-        model: The task's model.
+        model: The task's model; of a graph with types, the one that suits it.
         hidden: Its hidden units.
         cores: Cores that trials may run on; None takes all of the machine's.
         memory_share: The memory limit of others' trials as a share of the default's peak; None sets no limit.
     """
 
     spec: str
-    model: ModelName = "sage"
+    model: str = "sage"
     hidden: int = 256
     cores: int | None = None
     memory_share: float | None = None
@@ -30,10 +34,11 @@ class Subject:
         """Tells it from the other subjects."""
         return f"{self.spec} {self.model}"
 
-    @property
-    def task(self) -> Task:
-        """What is trained."""
-        return Task(model=self.model, hidden_channels=self.hidden)
+    def task(self, graph: Graph) -> Task:
+        """Returns what is trained on `graph`: but for classes of one node type, with the metric that suits it."""
+        task = Task(model=self.model, hidden_channels=self.hidden)
+        plain = graph.types is None and graph.target == "classes"
+        return task if plain else described(with_metric(task, AUTO, graph, lambda line: None), graph)
 
     @property
     def seed(self) -> int:
@@ -142,4 +147,12 @@ SUBJECTS = (
     Subject("squirrel_filtered", "gcn", 128),
     Subject("dblp", "gat", 64),
     Subject("acm", "gin", 256),
+    # Node types, links, links over time, values of edges: one graph of each kind.
+    Subject("target:compound:mutag_rdf", hidden=128),
+    Subject("target:paper:acl_anthology", hidden=64),
+    Subject("target:protein:human_protein_location", hidden=128),
+    Subject("target:user,listens_to,artist:lastfm_artists", hidden=64),
+    Subject("target:user,rates,user:bitcoin_otc", hidden=64),
+    Subject("target:user,rates,movie=edge_weight:movielens_small", hidden=128),
+    Subject("target:synset,*,synset:wn18rr", "embedding", 128),
 )

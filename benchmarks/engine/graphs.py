@@ -51,9 +51,14 @@ def data_folder() -> Path:
 
 
 def spec_of(name: str) -> str:
-    """Returns what `Graph.load` takes for a name on the command line: a real graph's, or what it takes anyway."""
-    real = data_folder() / f"{name}.npz"
-    return str(real) if real.exists() else name
+    """Returns what `Graph.load` takes for a name on the command line: a real graph's, or what it takes anyway.
+
+    A graph with types, which lie in data-typed beside the others, has its target before it: `target:paper:acm_papers`.
+    """
+    *target, graph = name.split(":", 2) if name.startswith("target:") else [name]
+    folder = data_folder().with_name("data-typed") if target else data_folder()
+    real = folder / f"{graph}.npz"
+    return ":".join([*target, str(real)]) if real.exists() else name
 
 
 # Degrees are before duplicates are removed; nodes, edges, features, classes and train shares are the originals'.

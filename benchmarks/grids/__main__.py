@@ -57,7 +57,8 @@ def write_grid(folder: Path, rows: Sequence[Measurement]) -> Path:
 def show(subject: Subject, shape: Shape, seconds: float, console: Console) -> None:
     """Prints what would be measured of `subject`, and what that is predicted to take."""
     hardware = kept_hardware() or probe_hardware(notify=console.log)
-    setting = Setting(subject.task, Graph.load(spec_of(subject.spec)).characteristics(), hardware)
+    graph = Graph.load(spec_of(subject.spec))
+    setting = Setting(subject.task(graph), graph.characteristics(), hardware)
     configs = [DEFAULT, *cells(SearchSpace.of(setting), shape, subject.seed)]
     print(subject.spec)
     print("\n".join(table(configs, forecast(setting, configs, shape, seconds, shipped_measurements()))))

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -21,6 +22,7 @@ from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from benchmarks.corpus.measure import DEFAULT_EVERY, WORK_KNOBS, Corpus, design
 from benchmarks.corpus.subjects import SUBJECTS, Subject
+from benchmarks.engine.graphs import spec_of
 from benchmarks.report import ResultLines
 from tests.tuning.formulas import Formulas
 
@@ -101,3 +103,20 @@ def test_a_limit_below_the_defaults_peak_ends_others_and_never_the_default(measu
     for row in others:
         peak = row.metrics.peak_host_bytes if row.metrics else row.outcome.peak_host_bytes
         assert (row.metrics is None) == (peak > limit)
+
+
+def test_a_graph_with_types_has_its_target_and_the_model_that_suits_it(tmp_path: Path, monkeypatch) -> None:
+    typed, rng = tmp_path / "data-typed", np.random.default_rng(0)
+    typed.mkdir()
+    np.savez(
+        typed / "shop.npz",
+        node_types=np.array(["user", "item"]),
+        num_nodes=np.array([30, 20]),
+        edge_types=np.array(["user__buys__item"]),
+        edge_index__user__buys__item=np.stack([rng.integers(30, size=200), rng.integers(20, size=200)]),
+    )
+    monkeypatch.setenv("A3GNN_DATA", str(tmp_path / "data"))
+    spec = spec_of("target:user,buys,item:shop")
+    assert spec == f"target:user,buys,item:{typed / 'shop.npz'}"
+    task = Subject("target:user,buys,item:shop", hidden=8).task(Graph.load(spec))
+    assert (task.model, task.metric, task.hidden_channels, task.own is None) == ("rsage", "recall@20", 8, False)
