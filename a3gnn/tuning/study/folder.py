@@ -56,7 +56,7 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
     check_folder(folder, resume)
     if resume:
         check_request(folder, request)
-        return Journal(folder)
+        return Journal.start(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -221,10 +221,11 @@ class Journal:
 
     @classmethod
     def start(cls, folder: Path) -> Self:
-        """Returns an empty journal in `folder`, in place of an earlier run's."""
+        """Returns the journal in `folder`; makes the missing files, so that their names are on disk before any line."""
         journal = cls(folder)
         for path in (journal.path, journal.timings_path):
-            write_text(path, "")
+            if not path.exists():
+                write_text(path, "")
         return journal
 
     def append(self, trial: Trial) -> None:
@@ -245,6 +246,8 @@ class Journal:
         Raises:
             ConfigError: The file is not a journal of this version.
         """
+        if not self.path.exists() and not (self.folder / _STATE).exists():
+            return []  # the first run was killed before its first trial
         timings = self.timings(mend)
         return [one.judged_by(timings) for one in _read(self.path, Trial.from_dict, mend)]
 
@@ -266,6 +269,9 @@ def _read(path: Path, parse: Callable[[Mapping[str, Any]], _Line], mend: bool) -
     try:
         text = path.read_bytes().decode("utf-8")
         whole = text[: text.rfind("\n") + 1]
+        before = whole[: whole.rfind("\n", 0, -1) + 1]
+        if "\0" in whole[len(before) :]:  # a loss of power in the last `_append`: its end was written, all of it not
+            whole = before
         found = [parse(json.loads(line)) for line in whole.splitlines()]
     except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
         raise ConfigError(
