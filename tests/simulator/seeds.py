@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -32,7 +32,8 @@ from a3gnn.tuning.study.budget import ask_to_stop
 from a3gnn.tuning.study.choice import STOPPED
 from a3gnn.tuning.study.folder import Journal, TuneState, holds_tune
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import Trial
+from a3gnn.tuning.study.study import TuneRequest
+from a3gnn.tuning.study.trial import SpeedTiming, Trial
 from a3gnn.tuning.tune import tune
 from a3gnn_surrogate.surrogate import Surrogate
 from tests.curves import TWO_CORES
@@ -55,6 +56,11 @@ TUNES: Mapping[str, dict[str, Any]] = {
 _MOST_CLEAN = 2
 #: Changes of the disk of a process that only goes on to verify. Counted, roughly.
 _LEAST_CHANGES = 120
+#: Most characters that are shown of how a process ended.
+_MOST_SHOWN = 200
+#: Pure methods that take most of a tune without their caches, and most values that are kept of each.
+_PURE = ((TrainConfig, "canonical"), (TrainConfig, "learning_key"), (TrainConfig, "key"), (TuneRequest, "_shape"))
+_MOST_VALUES = 10_000
 #: Most fits that are kept. Guess: more than all tunes without a fault have.
 _MOST_FITS = 300
 
@@ -107,6 +113,8 @@ def simulator() -> Iterator[None]:
         for change in quick_changes((0,)):
             stack.enter_context(patch.object(*change))
         stack.enter_context(patch.object(tune_module, "stopped_by_file", lambda folder: nullcontext()))
+        for kind, name in _PURE:
+            stack.enter_context(patch.object(kind, name, lru_cache(_MOST_VALUES)(getattr(kind, name))))
         for name in ("fit_surrogate", "knob_importance"):
             stack.enter_context(patch.object(rounds, name, _once_per_trials(getattr(rounds, name))))
         stack.enter_context(patch.dict("os.environ", {"A3GNN_MACHINE_LOCK": str(_scratch() / "machine.lock")}))
@@ -218,7 +226,8 @@ class Life:
         self.world.events |= {"read": self._read, "second": self._begin_second, "stop": self._stop}
         self.folder, self._options, self._name = root / "run", TUNES[name], name
         self._rng, self._told = rng, told
-        self._written: list[dict[str, Any]] = []  # trials of which `append` returned
+        self._written: list[Trial] = []  # of which `append` returned
+        self._timed: list[SpeedTiming] = []
         self._refused_for_second = False
         self._is_like_straight, self._more = True, 0
         if store is not None:
@@ -230,14 +239,14 @@ class Life:
         self._choose_fates(like)
         self._broken(len(like.changes))
         self.finish()
-        if isinstance(self._options["budget"], int) and self._rng.random() < 0.2:
+        if isinstance(self._options["budget"], int) and self._rng.random() < 0.1:
             self.go_on(2)
             self._broken(len(straight(self._name, 2).changes) - len(like.changes))
             self.finish()
 
     def _broken(self, changes: int) -> None:
-        """Runs up to four processes with faults, of which the first has about so many changes of the disk."""
-        for _ in range(self._rng.randint(1, 4)):
+        """Runs up to three processes with faults, of which the first has about so many changes of the disk."""
+        for _ in range(self._rng.randint(1, 3)):
             faults = sorted(self._faults(changes), key=lambda fault: fault.at)
             if _is_whole(self.checked(*faults)):
                 break
@@ -261,7 +270,9 @@ class Life:
     def process(self, faults: tuple[Fault, ...]) -> TuneResult | BaseException:
         """Runs a process, which goes on with the tune if there is one; returns its result, or what it raised."""
         try:
-            with self.world.process(faults), patch.object(Journal, "append", self._append(Journal.append)):
+            with self.world.process(faults), ExitStack() as stack:
+                for name, kept in (("append", self._written), ("append_timing", self._timed)):
+                    stack.enter_context(patch.object(Journal, name, _noting(getattr(Journal, name), kept)))
                 return self._tune()
         except (Crash, KeyboardInterrupt, Exception) as error:
             return error
@@ -283,20 +294,16 @@ class Life:
             notify=lambda line: None,
         )
 
-    def _append(self, real: Callable[[Journal, Trial], None]) -> Callable[[Journal, Trial], None]:
-        def append(journal: Journal, trial: Trial) -> None:
-            real(journal, trial)
-            self._written.append(trial.to_dict())
-
-        return append
-
     # What happens.
 
     def _choose_fates(self, like: Straight) -> None:
         if self._rng.random() < 0.4:
+            fates = self.world.fates
             for _ in range(self._rng.randint(1, 3)):
-                self.world.fates[self._rng.randrange(2 * like.children)] = self._rng.choice(FATES)
-            self._is_like_straight = False
+                fates[self._rng.randrange(2 * like.children)] = self._rng.choice(FATES)
+            # What is lost once is run again; a trial has up to two processes.
+            twice = any(0 < other - one < 4 for one in fates for other in fates)
+            self._is_like_straight = not twice and "hangs" not in fates.values()
 
     def _faults(self, changes: int) -> Iterator[Fault]:
         yield Fault(self._rng.randrange(changes), self._rng.choice(ENDINGS))
@@ -324,7 +331,8 @@ class Life:
 
     def _read(self) -> None:
         """Reads the folder as other processes do."""
-        for read in (TuneStatus.read, pick, unfinished_front):
+        reads = (TuneStatus.read, unfinished_front, *((pick,) if self._rng.random() < 0.3 else ()))
+        for read in reads:
             try:
                 read(self.folder)
             except InfeasibleError:
@@ -342,7 +350,8 @@ class Life:
         self._refused_for_second = False
         result = self.process(faults)
         shown = ", ".join(f"{fault.kind} at {fault.at}" for fault in faults) or "no fault"
-        self._told.lines.append(f"{shown}, of {self.world.changes} changes: {_shown(result)}")
+        ended = _shown(result).replace(str(self.world.disk.root), "DISK")
+        self._told.lines.append(f"{shown}, of {self.world.changes} changes: {ended[:_MOST_SHOWN]}")
         self._check_ending(result, {fault.kind for fault in faults})
         for request in self.world.trials[before:]:
             if _explores(request) and request.config.key() in measured:
@@ -370,13 +379,19 @@ class Life:
             raise BrokenError(f"a process ended with {result!r}") from result
 
     def _check_journal(self) -> None:
-        """Checks that every trial that was written is kept, once and as it was."""
-        kept = [trial.to_dict() for trial in self._kept()]
-        ids = Counter(trial["measurement"]["id"] for trial in kept)
+        """Checks that every trial and timing that was written is kept, once and as it was."""
+        kept = self._kept()
+        ids = Counter(trial.measurement.id for trial in kept)
         twice = [one for one, times in ids.items() if times > 1]
-        lost = [trial["reason"] for trial in self._written if _undrifted(trial) not in list(map(_undrifted, kept))]
+        as_written = list(map(_undrifted, kept))
+        lost = [trial.reason for trial in self._written if _undrifted(trial) not in as_written]
         if twice or lost:
             raise BrokenError(f"trials in the journal twice: {twice}; lost or changed: {lost}")
+        if not _contains(Journal(self.folder).timings(mend=False), self._timed):
+            raise BrokenError("a timing was lost, or its place")
+        times = [timing.created for timing in self._timed]
+        if times != sorted(times):
+            raise BrokenError(f"timings are not in the order of time: {times}")
 
     def _check_end(self, result: TuneResult, like: Straight) -> None:
         """Checks a finished tune, against one without a fault where the faults leave that equal."""
@@ -408,9 +423,25 @@ def _explores(request: TrialRequest) -> bool:
     return request.plan.curve is not None and not (request.plan.curve.whole or request.plan.curve.tests)
 
 
-def _undrifted(trial: dict[str, Any]) -> str:
+def _noting(append: Callable[[Journal, Any], None], kept: list[Any]) -> Callable[[Journal, Any], None]:
+    """Returns `append`, which adds to `kept` when the journal says that a line is on the disk."""
+
+    def noting(journal: Journal, line: Any) -> None:
+        append(journal, line)
+        kept.append(line)
+
+    return noting
+
+
+def _undrifted(trial: Trial) -> Trial:
     """Returns a trial without the drift, by which later timings judge it anew."""
-    return json.dumps({name: value for name, value in trial.items() if name != "drift"}, sort_keys=True)
+    return dataclasses.replace(trial, drift=1.0)
+
+
+def _contains(whole: list[SpeedTiming], part: list[SpeedTiming]) -> bool:
+    """Whether `part` is in `whole`, in its order."""
+    rest = iter(whole)
+    return all(one in rest for one in part)
 
 
 def _named(trials: list[tuple[str, TrainConfig, Any]]) -> list[str]:
@@ -420,4 +451,4 @@ def _named(trials: list[tuple[str, TrainConfig, Any]]) -> list[str]:
 def _shown(result: TuneResult | BaseException) -> str:
     if isinstance(result, TuneResult):
         return f"finished after {result.trials} trials"
-    return f"{type(result).__name__} {result}"[:200]
+    return f"{type(result).__name__} {result}"
