@@ -141,7 +141,7 @@ class Disk:
         if inside is None:
             return int(_REAL["open"](path, flags, mode, dir_fd=dir_fd))
         is_new = bool(flags & os.O_CREAT) and not inside.exists()
-        self.step("create" if is_new else "open", inside)
+        self.step("create" if is_new else "open" if flags & (os.O_WRONLY | os.O_RDWR) else "read", inside)
         file = int(_REAL["open"](path, flags, mode, dir_fd=dir_fd))
         self._files.add(file)
         if is_new:

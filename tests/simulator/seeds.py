@@ -330,7 +330,8 @@ class Life:
             self._is_like_straight = False
 
     def _read(self) -> None:
-        """Reads the folder as other processes do."""
+        """Reads the folder as other processes do, and checks that this changes nothing."""
+        before = len(self.world.trace)
         reads = (TuneStatus.read, unfinished_front, *((pick,) if self._rng.random() < 0.3 else ()))
         for read in reads:
             try:
@@ -340,6 +341,8 @@ class Life:
             except UsageError as error:
                 if type(error) is not UsageError or self._written:
                     raise BrokenError(f"{read.__qualname__} raised {error!r}") from error
+        if changes := [change for change in self.world.trace[before:] if not change.startswith("read ")]:
+            raise BrokenError(f"reading the folder changed it: {changes}")
 
     # What must hold.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 from a3gnn.errors import A3GNNError
 from a3gnn.launch import QUICK_VARIABLE
 from a3gnn.tuning.outcome.result import TuneResult
+from a3gnn.tuning.study import folder
 from tests.simulator.disk import Crash
 from tests.simulator.seeds import TUNES, Life, Told, run_seed, simulator, straight
 from tests.simulator.world import Fault
@@ -126,6 +128,22 @@ def test_the_simulator_notices_a_trial_that_is_lost(life) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(AssertionError, match="lost or changed"):
         tune.finish()
+
+
+def test_the_simulator_notices_lines_that_are_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def append(path: Path, fields: object) -> None:
+        with path.open("a") as file:
+            file.write(json.dumps(fields) + "\n")
+
+    def lose_power() -> None:
+        for number in range(20):  # what a loss of power leaves is random
+            (tmp_path / str(number)).mkdir()
+            tune = Life("whole space", tmp_path / str(number), Random(number), Told(number, "whole space"))
+            tune.checked(Fault(300, "power"))
+
+    monkeypatch.setattr(folder, "_append", append)
+    with pytest.raises(AssertionError, match="lost"):
+        lose_power()
 
 
 def test_every_tune_measures_something() -> None:

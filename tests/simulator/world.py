@@ -81,7 +81,7 @@ class World:
         self.changes = 0
         self._faults: dict[int, str] = {}
         self._full = self._paused = False
-        self._late_error = False
+        self._late = ""  # what the change after a short write meets
         self._kills = self.children = 0
         self._names = iter(f"{number:08x}" for number in range(1 << 30))
 
@@ -89,7 +89,7 @@ class World:
     def process(self, faults: tuple[Fault, ...]) -> Iterator[None]:
         """Runs a process in its context, in which `faults` happen; raises `Crash` if one of them kills it."""
         self._faults, self.changes = {fault.at: fault.kind for fault in faults}, 0
-        self._full = self._late_error = False
+        self._full, self._late = False, ""
         self.disk.restart()
         claim._held.clear()
         try:
@@ -185,28 +185,24 @@ class World:
         if self._paused:
             return size
         number, self.changes = self.changes, self.changes + 1
-        fault = self._faults.get(number, "")
-        part = self.rng.randint(0, size) if fault and size else 0
-        match fault:
-            case "kill" | "power":
-                raise Crash(part)
-            case "interrupt":
-                raise KeyboardInterrupt
-            case "full":
-                self._full = True
-            case "io":
-                self._late_error = True
-            case "":
-                pass
-            case event:
-                with self.paused():
-                    self.events[event]()
-                return size
-        if fault and part:
-            return part  # a short write; the next one fails
-        if self._late_error:
-            self._late_error = False
+        late, self._late = self._late, ""
+        fault = late or self._faults.get(number, "")
+        part = self.rng.randint(0, size) if fault and size and not late else 0
+        if fault in ("kill", "power"):
+            raise Crash(part)
+        if fault == "interrupt":
+            raise KeyboardInterrupt
+        if fault == "full":
+            self._full = True
+        elif fault and part:
+            self._late = fault  # after a short write, which a writer goes on with
+        elif fault == "io":
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        elif fault:
+            with self.paused():
+                self.events[fault]()
+        if part:
+            return part
         if self._full and name in GROWING:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return size
