@@ -50,6 +50,8 @@ TUNES: Mapping[str, dict[str, Any]] = {
     "memory": {"engine": "random", "budget": 3, "priority": "memory", "memory_limit": "default"},
     "limit": {"engine": "random", "budget": 4, "priority": "throughput", "memory_limit": 306 * MiB},
     "expected": {"engine": "ei", "budget": 2, "fix": _PARTS, "max_accuracy_drop": 100.0},
+    "enqueued": {"engine": "random", "budget": 3, "enqueue": [{"num_partitions": 4}, {"feature_tier": "disk"}]},
+    "nothing fits": {"engine": "random", "budget": 2, "memory_limit": 258 * MiB},
     "seconds": {"engine": "random", "budget": 50.0},
 }
 #: Most processes until a tune must have finished without a fault: one that only obeys an old request to stop, and one.
@@ -74,13 +76,13 @@ class Straight(NamedTuple):
 
     Attributes:
         trials: Its trials: reason, configuration and prediction of each.
-        config: Its choice.
+        config: Its choice; None if nothing keeps the limits.
         changes: All changes of its disk, as text.
         children: How many processes it started.
     """
 
     trials: list[tuple[str, TrainConfig, Any]]
-    config: TrainConfig
+    config: TrainConfig | None
     changes: tuple[str, ...]
     children: int
 
@@ -180,8 +182,9 @@ def straight(name: str, more: int = 0) -> Straight:
         if more:
             life.go_on(more)
             result = life.process(())
-        assert isinstance(result, TuneResult), result
-        return Straight(life.trials(), result.config, tuple(life.world.trace), life.world.children)
+        assert isinstance(result, TuneResult | InfeasibleError), result
+        config = result.config if isinstance(result, TuneResult) else None
+        return Straight(life.trials(), config, tuple(life.world.trace), life.world.children)
 
 
 @cache
@@ -248,7 +251,7 @@ class Life:
         """Runs up to three processes with faults, of which the first has about so many changes of the disk."""
         for _ in range(self._rng.randint(1, 3)):
             faults = sorted(self._faults(changes), key=lambda fault: fault.at)
-            if _is_whole(self.checked(*faults)):
+            if self._is_whole(self.checked(*faults)):
                 break
             changes = max(_LEAST_CHANGES, changes + _LEAST_CHANGES - self.world.changes)
 
@@ -262,7 +265,7 @@ class Life:
         self.world.fates.clear()
         for _ in range(_MOST_CLEAN):
             result = self.checked()
-            if isinstance(result, TuneResult) and _is_whole(result):
+            if self._is_whole(result):
                 self._check_end(result, straight(self._name, self._more))
                 return
         raise BrokenError(f"a process without a fault ended with {result!r}")
@@ -276,6 +279,14 @@ class Life:
                 return self._tune()
         except (Crash, KeyboardInterrupt, Exception) as error:
             return error
+
+    def _is_whole(self, result: TuneResult | BaseException) -> bool:
+        """Whether a process finished the tune, and was not asked to stop before that."""
+        if isinstance(result, TuneResult):
+            return STOPPED not in result.tuned.left_out
+        return isinstance(result, InfeasibleError) and (
+            straight(self._name).config is None or not self._is_like_straight
+        )
 
     def trials(self) -> list[tuple[str, TrainConfig, Any]]:
         """Returns reason, configuration and prediction of each trial in the journal."""
@@ -376,7 +387,7 @@ class Life:
             or (isinstance(result, KeyboardInterrupt) and kinds & {"interrupt", "stop"})
             or (isinstance(result, UsageError) and self._refused_for_second)
             or (isinstance(result, A3GNNError) and kinds & {"full", "io"})
-            or (isinstance(result, InfeasibleError) and not self._is_like_straight)
+            or (isinstance(result, InfeasibleError) and self._is_whole(result))
         )
         if not is_expected:
             raise BrokenError(f"a process ended with {result!r}") from result
@@ -396,8 +407,24 @@ class Life:
         if times != sorted(times):
             raise BrokenError(f"timings are not in the order of time: {times}")
 
-    def _check_end(self, result: TuneResult, like: Straight) -> None:
+    def _check_end(self, result: TuneResult | BaseException, like: Straight) -> None:
         """Checks a finished tune, against one without a fault where the faults leave that equal."""
+        status = TuneStatus.read(self.folder)
+        if isinstance(result, TuneResult):
+            self._check_result(result)
+        elif status.phase != "failed" or not status.problem:
+            raise BrokenError(f"a tune without a choice says {status}")
+        write_report(self.folder, self.world.disk.root / "report.html")
+        if self._is_like_straight and isinstance(self._options["budget"], int):
+            trials, others = self.trials(), like.trials
+            if trials != others:
+                raise BrokenError(f"the trials differ from an uninterrupted tune: {_named(trials)}, {_named(others)}")
+            config = result.config if isinstance(result, TuneResult) else None
+            if config != like.config:
+                raise BrokenError(f"the choice differs from an uninterrupted tune: {config}, {like.config}")
+
+    def _check_result(self, result: TuneResult) -> None:
+        """Checks that a choice keeps the limits, and that its tune counts as finished."""
         limit, budget = result.tuned.limits.host_bytes, self._options["budget"]
         measured = result.tuned.measured
         if limit is not None and measured is not None and measured.peak_host_bytes > limit:
@@ -407,18 +434,6 @@ class Life:
         state = TuneState.read(self.folder, ())
         if state.finished_budget != budget or TuneStatus.read(self.folder).phase != "finished":
             raise BrokenError(f"a finished tune says {state}")
-        write_report(self.folder, self.world.disk.root / "report.html")
-        if self._is_like_straight and isinstance(budget, int):
-            trials, others = self.trials(), like.trials
-            if trials != others:
-                raise BrokenError(f"the trials differ from an uninterrupted tune: {_named(trials)}, {_named(others)}")
-            if result.config != like.config:
-                raise BrokenError(f"the choice differs from an uninterrupted tune: {result.config}, {like.config}")
-
-
-def _is_whole(result: TuneResult | BaseException) -> bool:
-    """Whether a process finished the tune, and was not asked to stop before that."""
-    return isinstance(result, TuneResult) and STOPPED not in result.tuned.left_out
 
 
 def _explores(request: TrialRequest) -> bool:
