@@ -40,16 +40,15 @@ from tests.curves import TWO_CORES
 from tests.simulator.disk import Crash
 from tests.simulator.world import ENDINGS, FATES, Fault, Machine, World
 from tests.tuning.formulas import SMALL_SPACE, MiB, quick_changes
+from tests.tuning.test_resume import PARTS
 
-#: Four configurations.
-_PARTS = SMALL_SPACE | {"parallel_mode": "sequential", "feature_tier": "ram", "partitioner": "blocks"}
 #: Options of the tunes. Their trials take about five simulated seconds each.
 TUNES: Mapping[str, dict[str, Any]] = {
     "random": {"engine": "random", "budget": 4},
-    "whole space": {"engine": "exhaustive", "budget": 9, "fix": _PARTS, "max_accuracy_drop": 100.0},
+    "whole space": PARTS | {"engine": "exhaustive", "budget": 9},
     "memory": {"engine": "random", "budget": 3, "priority": "memory", "memory_limit": "default"},
     "limit": {"engine": "random", "budget": 4, "priority": "throughput", "memory_limit": 306 * MiB},
-    "expected": {"engine": "ei", "budget": 2, "fix": _PARTS, "max_accuracy_drop": 100.0},
+    "expected": PARTS | {"engine": "ei", "budget": 2},
     "enqueued": {"engine": "random", "budget": 3, "enqueue": [{"num_partitions": 4}, {"feature_tier": "disk"}]},
     "nothing fits": {"engine": "random", "budget": 2, "memory_limit": 258 * MiB},
     "seconds": {"engine": "random", "budget": 50.0},
@@ -343,7 +342,8 @@ class Life:
     def _read(self) -> None:
         """Reads the folder as other processes do, and checks that this changes nothing."""
         before = len(self.world.trace)
-        reads = (TuneStatus.read, unfinished_front, *((pick,) if self._rng.random() < 0.3 else ()))
+        reads: list[Callable[[Path], object]] = [TuneStatus.read, unfinished_front]
+        reads += [read for read, chance in ((pick, 0.3), (self._report, 0.1)) if self._rng.random() < chance]
         for read in reads:
             try:
                 read(self.folder)
@@ -353,7 +353,10 @@ class Life:
                 if type(error) is not UsageError or self._written:
                     raise BrokenError(f"{read.__qualname__} raised {error!r}") from error
         if changes := [change for change in self.world.trace[before:] if not change.startswith("read ")]:
-            raise BrokenError(f"reading the folder changed it: {changes}")
+            raise BrokenError(f"a reader changed the folder: {changes}")
+
+    def _report(self, folder: Path) -> None:
+        write_report(folder, self.world.disk.root.with_name("report.html"))
 
     # What must hold.
 
@@ -414,7 +417,7 @@ class Life:
             self._check_result(result)
         elif status.phase != "failed" or not status.problem:
             raise BrokenError(f"a tune without a choice says {status}")
-        write_report(self.folder, self.world.disk.root / "report.html")
+        self._report(self.folder)
         if self._is_like_straight and isinstance(self._options["budget"], int):
             trials, others = self.trials(), like.trials
             if trials != others:
