@@ -265,6 +265,10 @@ def _append(path: Path, fields: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
+def _write(path: Path, trials: Sequence[Trial]) -> None:
+    write_text(path, "".join(json.dumps(trial.to_dict()) + "\n" for trial in trials))
+
+
 def _read(path: Path, parse: Callable[[Mapping[str, Any]], _Line], mend: bool) -> list[_Line]:
     try:
         text = path.read_bytes().decode("utf-8")
@@ -357,13 +361,12 @@ def forget_failures(folder: Path, store: ProfileStore) -> int:
     failed = [trial for trial in trials if trial.measurement.metrics is None]
     if not failed:
         return 0
-    with (folder / FORGOTTEN).open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(trial.to_dict()) + "\n" for trial in failed)
-        file.flush()
-        os.fsync(file.fileno())
+    aside = _read(folder / FORGOTTEN, Trial.from_dict, mend=False) if (folder / FORGOTTEN).exists() else []
+    moved = {trial.measurement.id for trial in aside}  # by a call that was killed, too
+    _write(folder / FORGOTTEN, [*aside, *(trial for trial in failed if trial.measurement.id not in moved)])
     for trial in failed:
         store.remove(trial.measurement)
     kept = [trial for trial in trials if trial.measurement.metrics is not None]
     dataclasses.replace(TuneState.read(folder, trials), finished_budget=None).write(folder)
-    write_text(journal.path, "".join(json.dumps(trial.to_dict()) + "\n" for trial in kept))
+    _write(journal.path, kept)
     return len(failed)
