@@ -10,6 +10,7 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.tuning.study.folder import FORGOTTEN, Journal, forget_failures
+from a3gnn.tuning.study.trial import Trial
 from tests.tuning.test_resume import PARTS
 
 
@@ -54,4 +55,4 @@ def test_a_call_that_was_killed_is_repeated_without_a_trace(quick_tune, formulas
             with pytest.raises(KeyboardInterrupt):
                 forget_failures(folder, store)
         assert forget_failures(folder, store) == 1
-    assert [json.loads(line) for line in (folder / FORGOTTEN).read_text().splitlines()] == [failed.to_dict()]
+    assert [Trial.from_dict(json.loads(line)) for line in (folder / FORGOTTEN).read_text().splitlines()] == [failed]
