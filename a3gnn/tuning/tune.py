@@ -257,8 +257,8 @@ def _disk_errors(folder: Path) -> Iterator[None]:
         if holds_tune(folder):
             kept, more = "what was measured is kept", f" with {options(out=folder, resume=True)}"
         raise A3GNNError(
-            f"can't write {error.filename or folder}: {error.strerror}; {kept}; correct that, and the same {call()}"
-            f"{more} goes on"
+            f"can't read or write {error.filename or folder}: {error.strerror}; {kept}; correct that, and the same "
+            f"{call()}{more} goes on"
         ) from error
 
 
