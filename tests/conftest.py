@@ -37,7 +37,7 @@ from a3gnn.task import Task
 from a3gnn.training import compile_ahead
 from a3gnn.training.request import this_machine as the_machine
 from a3gnn.training.tuned import TunedConfig
-from tests.curves import rising_curve
+from tests.curves import TWO_CORES, made_metrics, rising_curve
 from tests.once import made_once
 from tests.own_models import Package
 
@@ -242,49 +242,14 @@ def typed_folder(data_folder: Path) -> Path:
 
 @pytest.fixture
 def make_metrics() -> Callable[..., Metrics]:
-    """Makes `Metrics` of a throughput, a host memory and an accuracy, which its curve rises to; see `rising_curve`.
-
-    Ten mini-batches are an epoch, and ten lie between the curve's points.
-    """
-
-    def make(throughput: float, host: int, accuracy: float, points: int = 10) -> Metrics:
-        return Metrics(
-            throughput_epochs_per_s=throughput,
-            peak_host_bytes=host,
-            peak_device_bytes=0,
-            resident_file_bytes=0,
-            test_accuracy=None,
-            val_accuracy=None,
-            accuracy_epochs=0,
-            timed_batches=10,
-            batches_per_epoch=10,
-            epoch_overhead_s=0.0,
-            stage_seconds=StageSeconds(0.0, 0.0, 0.0, 0.0),
-            cache_hit_rate=0.0,
-            cache_bytes=0,
-            input_nodes_per_batch=100.0,
-            sampled_edges_per_batch=100.0,
-            throughput_replicates=(0.95 * throughput, throughput, 1.05 * throughput),
-            curve=rising_curve(accuracy, points),
-        )
-
-    return make
+    """Makes `Metrics` of a throughput, a host memory and an accuracy (`made_metrics`)."""
+    return made_metrics
 
 
 @pytest.fixture(scope="session")
 def hardware() -> Hardware:
     """A machine of two cores, for tests that only need one."""
-    limits = MachineProfile(
-        random_reads_per_s=6e7,
-        copy_bytes_per_s=1e10,
-        disk_read_bytes_per_s=5e9,
-        gemm_flops_per_s=8e10,
-        spmm_bytes_per_s=1e10,
-        thread_efficiency=0.9,
-        batch_overhead_s=2e-3,
-        idle_host_bytes=250 * 2**20,
-    )
-    return Hardware("a processor", 2, 8 * 2**30, "", 0, 0, limits)
+    return TWO_CORES
 
 
 @pytest.fixture(scope="session")

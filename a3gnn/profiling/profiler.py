@@ -47,6 +47,8 @@ class Profiler:
 
     Attributes:
         curves: The known learning curves, from stored rows and from later measurements.
+        not_before: The latest time of an earlier measurement, ISO 8601, UTC, to the millisecond; "" before the first.
+            Measurements keep their order where the system's clock is set back.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Profiler:
         self._executor = executor if executor is not None else LocalExecutor(notify)
         self._notify = notify
         self.curves = StoredCurves(setting)
+        self.not_before = ""
         self._own_ids: set[str] = set()
         self._unmade = PartitionFailures()
         for row in store.rows(graph=setting.graph.fingerprint, hardware=setting.hardware.fingerprint):
@@ -166,7 +169,7 @@ class Profiler:
             known_curve=known if known.batches else None,
             curve_state=state,
         )
-        created = datetime.now(UTC).isoformat(timespec="milliseconds")
+        created = self.not_before = max(self.not_before, datetime.now(UTC).isoformat(timespec="milliseconds"))
         started, waited = time.monotonic(), seconds_waited()
         outcome = self._unmade.of(config, lambda known: self._still_holds(known, plan)) or self._outcome(request)
         waited = seconds_waited() - waited

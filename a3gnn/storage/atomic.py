@@ -85,6 +85,17 @@ def _removed(folder: Path) -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+def is_draft(path: Path) -> bool:
+    """Returns whether `path` is a hidden folder that a killed process left (`replacing`): only its file may be in it.
+
+    Locks are not looked at. Whoever claims the folder that has it knows that no other process writes there.
+    """
+    name = path.name[1:].rpartition(".")[0]
+    if not name or not path.name.startswith(".") or path.is_symlink() or not path.is_dir():
+        return False
+    return all(inner.name == name for inner in path.iterdir())
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes `text` to the file at `path` in UTF-8, whole or not at all; it is on the disk when this returns.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from socket import gethostname
 
 from a3gnn.errors import A3GNNError, UsageError
-from a3gnn.storage.atomic import release
+from a3gnn.storage.atomic import is_draft, release
 
 #: Lock file in a folder that a run writes. The kernel releases the lock when the process ends, even after a crash.
 LOCK_NAME = ".lock"
@@ -112,8 +112,10 @@ def claimed_whole(path: Path, notify: Callable[[str], None] = lambda line: None)
 
 
 def is_vacant(folder: Path) -> bool:
-    """Returns whether a run may begin in `folder`: it does not exist, or contains no file except a claim's."""
-    return not folder.exists() or (folder.is_dir() and all(one.name == LOCK_NAME for one in folder.iterdir()))
+    """Returns whether a run may begin in `folder`: it does not exist, or has only what a run killed at once left."""
+    if not folder.exists():
+        return True
+    return folder.is_dir() and all(one.name == LOCK_NAME or is_draft(one) for one in folder.iterdir())
 
 
 def writer_of(folder: Path) -> str:

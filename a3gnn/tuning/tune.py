@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from a3gnn.errors import InfeasibleError, UsageError
+from a3gnn.errors import A3GNNError, InfeasibleError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.evaluation.event_evaluator import check_untimed
 from a3gnn.graphs.as_graph import as_graph, spec_of
@@ -40,7 +41,7 @@ from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.arguments import check_places, check_recipe, make_request
 from a3gnn.tuning.study.budget import Budget, StopAsked, forget_stop, stopped_by_file
 from a3gnn.tuning.study.choice import Choice
-from a3gnn.tuning.study.folder import repeating_as_before
+from a3gnn.tuning.study.folder import holds_tune, repeating_as_before
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import BEYOND, why_infeasible
 from a3gnn.tuning.study.study import TuneRequest
@@ -49,6 +50,9 @@ from a3gnn.tuning.verify.verification import verify
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
+
+#: Errors of a disk: no room, none allowed, a fault, and folders that must not be written.
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def tune(
@@ -147,6 +151,7 @@ def tune(
         MissingDependencyError: Ray is not installed. Nothing was written.
         ModelError: A model of your own can't be built or called, or the default configuration can't train it.
         GraphError: The graph can't be used.
+        A3GNNError: The disk is full or faulty; the message explains how to resume.
         KeyboardInterrupt: By Ctrl-C; the message explains how to resume.
     """
     started, notify = time.monotonic(), listener(notify)
@@ -185,6 +190,7 @@ def tune(
         # Or they are compiled within the budget: when a model of types is examined, or by models of sparse rows.
         if executor is None and (graph.types is not None or graph.features.is_sparse):
             started += compile_ahead(KernelSet.of(graph.on_disk(), judged), notify)
+        stack.enter_context(_disk_errors(folder))
         task = _examined(judged, graph, request, started, notify)
         task = repeating_as_before(task, folder) if resume else task
         request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares), task=task)
@@ -237,6 +243,23 @@ def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, no
         limit_bytes=min(limits, default=None),
         notify=notify,
     )
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    """Turns an error of the disk into one that says what is kept and how the tune in `folder` goes on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        kept, more = "nothing was measured", ""
+        if holds_tune(folder):
+            kept, more = "what was measured is kept", f" with {options(out=folder, resume=True)}"
+        raise A3GNNError(
+            f"can't read or write {error.filename or folder}: {error.strerror}; {kept}; correct that, and the same "
+            f"{call()}{more} goes on"
+        ) from error
 
 
 def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, metric: str | None) -> Task | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,6 +79,13 @@ def test_a_killed_run_has_released_its_folder(tmp_path: Path) -> None:
 def test_a_folder_that_a_killed_run_left_empty_is_taken_for_empty(tmp_path: Path) -> None:
     (tmp_path / claim.LOCK_NAME).touch()
     assert is_vacant(tmp_path)
+    draft = tmp_path / ".tuned.json.a8xk3c_2"
+    draft.mkdir()
+    (draft / "tuned.json").touch()
+    assert is_vacant(tmp_path)
+    (draft / "thesis.tex").touch()
+    assert not is_vacant(tmp_path)
+    shutil.rmtree(draft)
     (tmp_path / "thesis.tex").touch()
     assert not is_vacant(tmp_path)
     assert not is_vacant(tmp_path / "thesis.tex")

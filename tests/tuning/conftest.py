@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,21 +14,15 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuning.outcome.result import TuneResult
-from a3gnn.tuning.run import session
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.tune import tune
-from a3gnn_surrogate import residual
-from tests.tuning.formulas import SMALL_SPACE, Formulas
+from tests.tuning.formulas import SMALL_SPACE, Formulas, quick_changes
 from tests.tuning.histories import MiB, made
 from tests.tuning.measured import Measured, measure
-
-#: Of the shipped measurements, so many: all of three graphs.
-_ROWS = 45
 
 
 @pytest.fixture
@@ -48,13 +41,10 @@ def quick_tune(
 ) -> Callable[..., TuneResult]:
     """Tunes the tiny graph, or another, by formulas, into `tmp_path`/run; options take the place of the defaults.
 
-    The corpus is a part of the shipped one, fits have at most 40 trees, and front.png is empty: fitting and drawing
-    are most of what such a tune takes.
+    Fits and drawings are small (`quick_changes`).
     """
-    part = shipped_measurements()[:_ROWS]
-    monkeypatch.setattr(session, "shipped_measurements", lambda: part)
-    monkeypatch.setattr(residual, "_NUM_TREES", (0, 20, 40))
-    monkeypatch.setattr(TuneResult, "plot", lambda self: SimpleNamespace(savefig=lambda file, dpi: file.touch()))
+    for change in quick_changes((0, 20, 40)):
+        monkeypatch.setattr(*change)
 
     def run(graph: Graph = tiny_graph, **options: Any) -> TuneResult:
         defaults: dict[str, Any] = {

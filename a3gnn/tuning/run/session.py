@@ -109,8 +109,9 @@ def open_study(
         if profiles is None:
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
         profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        state = study_folder.TuneState.read(folder, done) if resume else study_folder.TuneState(started=now)
+        state, timings = _state(folder, done, resume), tuple(journal.timings())
+        earlier = (*(trial.measurement.created for trial in done), *(timing.created for timing in timings))
+        profiler.not_before = max((state.started, *earlier))
         corpus = (*shipped_measurements()[_SHIPPED], *_stored_before(profiles.rows(), state.started))
         kept = state.heuristics if resume else None
         study = _with_references(dataclasses.replace(study, corpus=corpus), graph, kept, notify)
@@ -119,7 +120,6 @@ def open_study(
             if trial.counts:
                 budget.record()
         # Trials of an earlier run that failed by chance, or by a timeout that is longer now, are run again.
-        timings = tuple(study_folder.Journal(folder).timings()) if resume else ()
         history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)), timings)
         runner = Runner(profiler, journal, budget, notify)
         runner.state = dataclasses.replace(
@@ -133,6 +133,14 @@ def open_study(
         if history.trials:
             notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(state.elapsed_s)}")
         yield OpenStudy(history, runner)
+
+
+def _state(folder: Path, done: Sequence[Trial], resume: bool) -> study_folder.TuneState:
+    """Returns the progress of the tune in `folder`; it begins now if no run of it was there when a state was due."""
+    state = study_folder.TuneState.read(folder, done) if resume else study_folder.TuneState()
+    if state.started or done:
+        return state
+    return dataclasses.replace(state, started=datetime.now(UTC).isoformat(timespec="milliseconds"))
 
 
 def _with_references(

@@ -56,7 +56,7 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
     check_folder(folder, resume)
     if resume:
         check_request(folder, request)
-        return Journal(folder)
+        return Journal.start(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -221,10 +221,11 @@ class Journal:
 
     @classmethod
     def start(cls, folder: Path) -> Self:
-        """Returns an empty journal in `folder`, in place of an earlier run's."""
+        """Returns the journal in `folder`; makes the missing files, so that their names are on disk before any line."""
         journal = cls(folder)
         for path in (journal.path, journal.timings_path):
-            write_text(path, "")
+            if not path.exists():
+                write_text(path, "")
         return journal
 
     def append(self, trial: Trial) -> None:
@@ -245,6 +246,8 @@ class Journal:
         Raises:
             ConfigError: The file is not a journal of this version.
         """
+        if not self.path.exists() and not (self.folder / _STATE).exists():
+            return []  # the first run was killed before its first trial
         timings = self.timings(mend)
         return [one.judged_by(timings) for one in _read(self.path, Trial.from_dict, mend)]
 
@@ -262,10 +265,17 @@ def _append(path: Path, fields: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
+def _write(path: Path, trials: Sequence[Trial]) -> None:
+    write_text(path, "".join(json.dumps(trial.to_dict()) + "\n" for trial in trials))
+
+
 def _read(path: Path, parse: Callable[[Mapping[str, Any]], _Line], mend: bool) -> list[_Line]:
     try:
         text = path.read_bytes().decode("utf-8")
         whole = text[: text.rfind("\n") + 1]
+        before = whole[: whole.rfind("\n", 0, -1) + 1]
+        if "\0" in whole[len(before) :]:  # a loss of power in the last `_append`: its end was written, all of it not
+            whole = before
         found = [parse(json.loads(line)) for line in whole.splitlines()]
     except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
         raise ConfigError(
@@ -351,13 +361,12 @@ def forget_failures(folder: Path, store: ProfileStore) -> int:
     failed = [trial for trial in trials if trial.measurement.metrics is None]
     if not failed:
         return 0
-    with (folder / FORGOTTEN).open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(trial.to_dict()) + "\n" for trial in failed)
-        file.flush()
-        os.fsync(file.fileno())
+    aside = _read(folder / FORGOTTEN, Trial.from_dict, mend=False) if (folder / FORGOTTEN).exists() else []
+    moved = {trial.measurement.id for trial in aside}  # by a call that was killed, too
+    _write(folder / FORGOTTEN, [*aside, *(trial for trial in failed if trial.measurement.id not in moved)])
     for trial in failed:
         store.remove(trial.measurement)
     kept = [trial for trial in trials if trial.measurement.metrics is not None]
     dataclasses.replace(TuneState.read(folder, trials), finished_budget=None).write(folder)
-    write_text(journal.path, "".join(json.dumps(trial.to_dict()) + "\n" for trial in kept))
+    _write(journal.path, kept)
     return len(failed)
