@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,8 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
-from a3gnn.search import search_of
+from a3gnn.search import checked_search, search_of
+from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
 from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
@@ -183,6 +185,23 @@ def test_other_priorities_never_try_the_whole_graph(empty: History) -> None:
     for priority, fixed in (("accuracy", ()), ("quality", (("batch_size", 256),))):
         request = dataclasses.replace(study.request, priority=Priority.parse(priority), fixed=fixed)
         assert ALL not in request.space(study.setting).knob("batch_size").values
+
+
+@pytest.mark.parametrize("models", [(), ("sage", "gcn", "gin", "gat")])
+def test_where_a_searched_residual_leaves_no_table_the_input_layer_samples(models, empty: History) -> None:
+    task = dataclasses.replace(empty.study.setting.task, model="gcn", hidden_channels=16)
+    setting = dataclasses.replace(empty.study.setting, task=task)
+    given = {"residual": [False, True, "linear"]} | ({"model": list(models)} if models else {})
+    request = dataclasses.replace(empty.study.request, task=task, search=checked_search(search_of(given), task))
+    space, found = request.space(setting), {}
+    for values in itertools.product(*given.values()):
+        named = dict(zip(given, values, strict=True))
+        config = space.decode(space.row_of({"batch_size": 64, "input_aggregation": "full", **named})).canonical()
+        known = config.task_of(task)
+        assert (known.residual, known.model) == (named["residual"], named.get("model", "gcn"))
+        assert (config.input_aggregation == "full") == reads_a_table(known)
+        found[known.model, known.residual] = config.input_aggregation
+    assert (found["gcn", True], found["gcn", "linear"]) == ("full", "sampled")
 
 
 def test_bad_requests_are_refused(quick_tune: Callable[..., Any], tiny_graph) -> None:
