@@ -24,9 +24,10 @@ from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
 from a3gnn.tuning.run.plans import trial_plan, whole_plan
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, recipe_search, rung_s
+from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
+from a3gnn.units import parse_duration
 from tests.tuning.formulas import Formulas
 from tests.tuning.histories import MiB, measured
 
@@ -100,6 +101,44 @@ def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formul
     seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
     assert seconds == [rung_s(history, 0)] * 8 + [rung_s(history, 1)] * 4 + [rung_s(history, 2)] * 2
     assert seconds[-1] == history.study.quality_s == BUDGET_S / 16
+
+
+@pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.0, 2, "up to 15 steps")])
+def test_a_budget_of_few_steps_leaves_out_rounds_and_shapes(
+    steps_per_s: float, first: int, words: str, empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        found = by_quality(request, metrics, before)
+        is_raced = bool(request.config.searched) and isinstance(found, Metrics)
+        return dataclasses.replace(found, throughput_epochs_per_s=steps_per_s / 10) if is_raced else found
+
+    machine = formulas(slow)
+    history, tried = raced(empty, machine, most=[0, 7, 3][first])
+    size = race_of(history)
+    assert size is not None
+    assert (size.first, size.shapes) == (first, 8 >> first)
+    assert words in size.describe()
+    seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
+    rounds = [rung_s(history, rung) for rung in range(RUNGS) for _ in range((rung >= first) * 8 >> rung)]
+    assert sorted(seconds) == [rung_s(history, 0), *rounds]  # the first trial measures
+    assert len({config.key() for config in tried}) == size.shapes
+    assert all(reached_rung(history, one) == RUNGS - 1 for one in tried[-1:])
+    longer = dataclasses.replace(history.study.request, budget=parse_duration(size.budget))
+    whole = race_of(dataclasses.replace(history, study=Study.of(longer, history.study.setting)))
+    assert whole is not None
+    assert (whole.first, whole.describe()) == (0, "")
+
+
+def test_a_budget_in_trials_holds_the_race_that_leaves_half_of_them(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    for trials, first in ((28, 0), (27, 1), (12, 1), (11, 2), (2, 2)):
+        request = dataclasses.replace(empty.study.request, budget=trials)
+        history, _ = raced(History(Study.of(request, empty.study.setting)), formulas(by_quality), most=1)
+        size = race_of(history)
+        assert size is not None
+        assert size.first == first
+        assert size.budget == "28"
 
 
 def test_steps_lead_to_the_best_values_within_the_limit(empty: History, formulas: Callable[..., Formulas]) -> None:
@@ -219,3 +258,5 @@ def test_a_whole_tune_chooses_the_best_shape(quick_tune: Callable[..., Any], for
     task = result.tuned.task
     assert (task.num_layers, task.norm) == (4, "batch")
     assert result.config.batch_size == ALL
+    assert "final validation" in repr(result) or "validation accuracy" in repr(result)
+    assert "time to" not in repr(result)  # the seconds to the baseline's quality are no answer to a question of quality
