@@ -290,7 +290,8 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
             "input_aggregation=full needs a model whose input layer learns nothing before it aggregates "
             "(sage, gcn, gin, or one of your own with such a first layer that is accelerated, or with adjs and "
             "aggregates = 'mean'), got "
-            f"{setting.task.model}; leave it out, or fix it to sampled"
+            f"{setting.task.model}{' with a linear residual' * (setting.task.residual == 'linear')}; leave it out, or "
+            "fix it to sampled"
         )
     if engine == "exhaustive":
         check_enumerable(space)
