@@ -93,7 +93,7 @@ class Model(nn.Module):
     def combined(self, x: Tensor) -> Tensor:
         """Returns the input layer's output for rows `x` from `aggregator`, shape (n_rows, out_channels)."""
         shortcut = self.shortcut(0)
-        return self.layers[0].combine(x, None if shortcut is None else shortcut.weight)
+        return self.layers[0].combine(x, shortcut.weight if isinstance(shortcut, nn.Linear) else None)
 
     def rest(self, x: Tensor, blocks: list[LayerBlock], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Returns the seeds' logits, as `forward` does, from the input layer's output.
@@ -177,11 +177,13 @@ def build_model(task: Task, num_features: int, num_classes: int, *, sparse: bool
             for i, (narrow, wide) in enumerate(pairwise(widths))
         ]
         shortcuts = _shortcuts(task, layers)
-    maps = shortcuts[:1] if len(shortcuts) == len(layers) else []
-    for weight in [*layers[0].input_weights, *(one.weight for one in maps)] if sparse else []:
-        by_column(weight)
     norms = [] if task.norm == "none" else [make_norm(task.norm, layer.out_channels) for layer in layers[:-1]]
-    return Model(layers, task.dropout, norms, shortcuts)
+    model = Model(layers, task.dropout, norms, shortcuts)
+    if sparse:
+        shortcut = model.shortcut(0)
+        for weight in [*layers[0].input_weights, *(() if shortcut is None else shortcut.parameters())]:
+            by_column(weight)
+    return model
 
 
 def _shortcuts(task: Task, layers: list[Layer]) -> list[nn.Module]:

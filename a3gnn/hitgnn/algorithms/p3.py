@@ -347,7 +347,9 @@ class SplitModel(nn.Module):
         If the layer has a residual map, its output is the last one.
         """
         found, shortcut = self.model.layers[0].linear_part(part.block, part.x), self.model.shortcut(0)
-        return found if shortcut is None else [*found, linear(part.block.destinations(part.x), shortcut.weight)]
+        if not isinstance(shortcut, nn.Linear):
+            return found
+        return [*found, linear(part.block.destinations(part.x), shortcut.weight)]
 
     def _all_columns(self) -> list[tuple[int, int]]:
         """Returns every rank's columns, exchanged in the first call; every rank calls it."""
