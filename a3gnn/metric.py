@@ -28,7 +28,7 @@ MetricName = LabelMetricName | RankMetricName
 RANK_METRICS: tuple[RankMetricName, ...] = get_args(RankMetricName)
 #: Scores of links without a model, by name (`a3gnn.evaluation.heuristics`).
 HEURISTICS = ("popularity", "item neighbors")
-#: Models of nodes without a graph network, by name, from cheap to dear (`a3gnn.evaluation.row_models`).
+#: Models of nodes without a graph network, by name (`a3gnn.evaluation.row_models`).
 RowModel = Literal["linear", "mlp", "boosting", "neighbor boosting"]
 ROW_MODELS: tuple[RowModel, ...] = get_args(RowModel)
 #: Most quality that one of them may be below a network's and still be named. Guess: as far as seeds spread.

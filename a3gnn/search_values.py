@@ -10,7 +10,7 @@ import numpy as np
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.knobs import NEVER, IdleAt, SearchValues, Values, where
 from a3gnn.setting import Setting
-from a3gnn.task import ATTENTION, EMBEDDING, Task
+from a3gnn.task import EMBEDDING, Task
 
 #: Shares of the feature rows that the cache may hold, besides 0. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -92,9 +92,9 @@ def has_a_small_table(setting: Setting) -> bool:
 def reads_a_table(task: Task) -> bool:
     """Returns whether a task's input layer can aggregate in full: a user's if it declares so, attention never.
 
-    Tables are of unweighted sums, so a gcn that reads weights has none.
+    A model of the user's own that was not built yet counts as one that does.
     """
-    return task.model not in ATTENTION and not task.edge_dim if task.own is None else task.own.reads_a_table
+    return task.aggregates is not None or (task.is_own and task.own is None)
 
 
 def idle_as_the_last_of(hops: int) -> IdleAt:

@@ -56,6 +56,8 @@ OwnLinks = Literal["shown", "hidden"]
 OWN_LINKS: tuple[OwnLinks, ...] = get_args(OwnLinks)
 NormName = Literal["none", "batch", "layer"]
 NORMS: tuple[NormName, ...] = get_args(NormName)
+#: Whether layers add their own input rows to their output; linear maps them first.
+Residual = bool | Literal["linear"]
 
 #: Input of `forward` besides x: PyG's edge_index, or every layer's adjacency.
 Takes = Literal["edge_index", "adjs"]
@@ -244,7 +246,8 @@ class Task:
         class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.models.loss`).
         loss: Loss of predicted values: mse or mae, the mean squared or absolute error.
         norm: Normalization of rows between layers: none, batch or layer (docs/reference/models.md).
-        residual: Whether every layer but the first adds its own input rows to its output (docs/reference/models.md).
+        residual: Whether every layer but the first adds its own input rows to its output; linear if every layer adds
+            a linear map of them (docs/reference/models.md).
         lr_schedule: How the learning rate falls: constant, or linear or cosine to 0 (`a3gnn.training.learner`).
         lr_epochs: Epochs over which the rate falls, however long the training is; None if it is constant.
         edge_dim: Columns of the edges' values that a built-in model reads: those of edge_attr with attention, 1 for
@@ -274,7 +277,7 @@ class Task:
     class_weights: ClassWeights = "none"
     loss: LossName = "mse"
     norm: NormName = "none"
-    residual: bool = False
+    residual: Residual = False
     lr_schedule: ScheduleName = "constant"
     lr_epochs: int | None = None
     edge_dim: int = 0
@@ -309,8 +312,8 @@ class Task:
         OneOf(CLASS_WEIGHTS).check("class_weights", self.class_weights)
         OneOf(LOSSES).check("loss", self.loss)
         OneOf(NORMS).check("norm", self.norm)
-        if not isinstance(self.residual, bool):
-            raise ConfigError(f"residual must be True or False, got {self.residual!r}")
+        if not isinstance(self.residual, bool) and self.residual != "linear":
+            raise ConfigError(f"residual must be True, False or linear, got {self.residual!r}")
         self._check_schedule()
         Whole(0, "0 reads no values of edges").check("edge_dim", self.edge_dim)
         if self.edge_dim and (self.is_own or not self.edge_value or (self.model == "gcn" and self.edge_dim > 1)):
@@ -376,7 +379,7 @@ class Task:
         parts += [f"{self.heads} heads"] if self.model in ATTENTION else []
         parts += [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
         parts += [f"{self.norm} norm"] if self.norm != "none" else []
-        parts += ["residual"] if self.residual else []
+        parts += ["linear residual" if self.residual == "linear" else "residual"] if self.residual else []
         parts += [str(self.edge_value)] if self.edge_dim else []
         if self.lr_epochs is not None:
             parts.append(f"{self.lr_schedule} schedule of {count(self.lr_epochs, 'epoch')}")
@@ -423,7 +426,9 @@ class Task:
     def aggregates(self) -> Aggregates | None:
         """The aggregation of the table that the input layer can read under full aggregation; None if it can't."""
         if not self.is_own:
-            return None if self.edge_dim else _TABLES.get(self.model)
+            found = _TABLES.get(self.model)
+            without_own = self.residual == "linear" and found != "mean"  # sums mix own rows with the others
+            return None if self.edge_dim or without_own else found
         return self.own.aggregates if self.own is not None and self.own.reads_a_table else None
 
     def with_model(self, model: str) -> Self:

@@ -84,7 +84,7 @@ def predict(
             (`a3gnn.evaluation.row_models`). Validation nodes choose by the metric that suits the labels.
         nodes: Node ids in any order, or a bool mask over the nodes; None takes all nodes.
         host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
-        device: cpu or cuda; by default cuda if it is available.
+        device: cpu or cuda; by default cuda if it is available. Without a model it must be cpu.
         scratch_dtype: Dtype of layers' rows in scratch files. float16 takes half of the disk and rounds them to 11
             bits; it needs all nodes, the CPU, and a model without attention.
         notify: Called with messages; by default they are printed, in a script to stderr.
@@ -169,6 +169,8 @@ def _opened(
         assert heuristic is not None, "checked"
         if scratch != np.float32:
             raise UsageError(f"{option('scratch_dtype', str(scratch))} needs a model; leave it out")
+        if device not in (None, "cpu"):
+            raise UsageError(f"{option('device', device)} needs a model: a heuristic runs on the CPU; leave it out")
         return _WithoutNetwork.of(heuristic, dataset, nodes, notify)
     return _Asked.of(model, dataset, nodes, device, notify)._replace(scratch=scratch)
 

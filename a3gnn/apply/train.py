@@ -116,8 +116,8 @@ def train(
             labels (docs/reference/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json
             is given.
         references: Whether one process also trains models of nodes without a graph network afterwards: linear, an MLP,
-            and boosted trees, for at most a tenth of the training's seconds, or 5 s. The summary says whether one is
-            nearly as good.
+            and boosted trees, for at most a tenth of the training's seconds, or 5 s, unless the tune has trained them
+            on this graph and split. The summary says whether one is nearly as good.
         trainers: Devices that train shares of each mini-batch together, such as "cpu:1,cpu:1", or auto for all devices
             of this machine (docs/research/hybrid.md). It overrides the configuration. None uses the configuration's:
             one by default.
@@ -234,7 +234,8 @@ class _Training:
                 if not self.references:
                     return result
                 seconds = max(_REFERENCES_SHARE * result.train_seconds, _REFERENCES_S)
-                result = result.with_row_references(trainer.row_references(seconds, self.notify))
+                known = self.opened.request.row_references
+                result = result.with_row_references(known or trainer.row_references(seconds, self.notify))
                 self.folder.finish(result.to_dict())
                 return result
 

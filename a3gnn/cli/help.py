@@ -11,7 +11,7 @@ from a3gnn.errors import UsageError
 
 #: Options that say what is trained.
 _MODEL = (
-    *("model", "layers", "fanouts", "hidden", "heads", "dropout", "norm", "residual"),
+    *("model", "layers", "fanouts", "hidden", "heads", "dropout", "norm", "residual", "linear_residual"),
     *("lr", "weight_decay", "lr_schedule", "lr_epochs", "loss", "decoder", "negatives", "own_links", "pair_history"),
 )
 _TRIALS = ("executor", "ray_address", "machines")
@@ -203,7 +203,9 @@ def options_of(command: click.Command, ctx: click.Context) -> list[click.Option]
 
 
 def key(option: click.Option) -> str:
-    """Returns the option's name in `GROUPS`; click's versions name --help differently."""
+    """Returns the option's name in `GROUPS`; click's versions name --help differently, and switches share a name."""
+    if isinstance(option.flag_value, str):
+        return option.opts[0].removeprefix("--").replace("-", "_")
     return "help" if "--help" in option.opts else option.name or ""
 
 

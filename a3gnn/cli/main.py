@@ -93,7 +93,9 @@ class Commands(click.Group):
         """Returns the command, and makes errors name its options as they are spelled in `args`."""
         name, command, words = super().resolve_command(ctx, args)
         if command is not None:
-            long = {one.name: [flag for flag in one.opts if flag.startswith("--")] for one in command.params}
+            long: dict[str, list[str]] = {}
+            for one in command.params:
+                long.setdefault(one.name or "", []).extend(flag for flag in one.opts if flag.startswith("--"))
             name_as_typed({name: flags for name, flags in long.items() if name}, words, name or "")
         return name, command, words
 

@@ -36,6 +36,14 @@ class Parsed(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+class _Residual(click.types.BoolParamType):
+    """True, False or linear: the values of the flags of residual connections."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the value of a flag."""
+        return value if value == "linear" else super().convert(value, param, ctx)
+
+
 class Limit(Parsed):
     """A memory limit, as bytes, which must be large enough for a process.
 
@@ -220,7 +228,7 @@ _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
     "weight_decay": (click.FloatRange(0), "L2 penalty of Adam."),
     "heads": (click.IntRange(1), "Attention heads of gat, gatv2 and transformer."),
     "norm": (click.Choice(task.NORMS), "Normalization between layers."),
-    "residual": (click.BOOL, "Add the input of each layer to its output, except in the first layer."),
+    "residual": (_Residual(), "Add the input of each layer to its output, except in the first layer."),
     "lr_schedule": (click.Choice(task.SCHEDULES), "Schedule of the learning rate; linear and cosine fall to 0."),
     "lr_epochs": (click.IntRange(1), "Epochs until --lr-schedule reaches 0."),
     "loss": (click.Choice(task.LOSSES), "Loss of a regression: a graph with a value per node instead of a class."),
@@ -243,6 +251,13 @@ _TASK: dict[str, tuple[click.ParamType[Any], str]] = {
         "Metric that judges models (docs/reference/metrics.md); auto chooses by the labels.",
     ),
 }
+_LINEAR_RESIDUAL = click.option(
+    "--linear-residual",
+    "residual",
+    flag_value="linear",
+    type=_Residual(),
+    help="Add a linear map of the input of every layer to its output.",
+)
 #: Defaults of these options in words, where a task's field does not say them.
 _DEFAULTS = {"layers": "2", "fanouts": "25,10 for 2 layers"}
 
@@ -260,7 +275,7 @@ def task_option(name: str, default: str | None = None) -> Callable[[F], F]:
     words = default or _DEFAULTS.get(name)
     flag = f"--{name.replace('_', '-')}"
     if name == "residual":
-        flag, kind, known = (f"{flag}/--no-residual", None, None) if default else (flag, None, False)
+        flag, kind, known = (f"{flag}/--no-residual", kind, None) if default else (flag, kind, False)
     return click.option(
         flag,
         name,
@@ -275,7 +290,7 @@ def task_option(name: str, default: str | None = None) -> Callable[[F], F]:
 
 def model_options(default: str | None = None, **others: str) -> Callable[[F], F]:
     """Returns a decorator that adds the options of a task, with arguments as in `task_option`; see `take_fields`."""
-    return added(*(task_option(name, others.get(name, default)) for name in _TASK))
+    return added(*(task_option(name, others.get(name, default)) for name in _TASK), _LINEAR_RESIDUAL)
 
 
 def take_fields(options: dict[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class ColumnPlan:
         for i, layer in enumerate(model.layers):
             mapped = maps_first(graph, layer, sparse=not i and graph.features.is_sparse)
             width = layer.out_channels if mapped else layer.in_channels
-            has_own = i and (len(layer.input_weights) > 1 or model.shortcuts)
+            has_own = i and (len(layer.input_weights) > 1 or model.shortcut(i) is not None)
             own = layer.out_channels if has_own else 0
             layers.append(LayerGroups(mapped, width, _columns(width, (room - vector) / column), own))
         sizes = [column * (layer.width + layer.own) for layer in layers]
@@ -211,7 +211,7 @@ class ColumnInference:
                 out = layer.complete(_NO_EDGES, [part])
                 if groups.own:
                     out += own.read(ids)
-                elif len(layer.input_weights) > 1:
+                elif len(layer.input_weights) > 1 or self._model.shortcut(i) is not None:
                     out += self._own(i, self._rows.read(ids, _CPU))
                 yield ids, out
 

@@ -196,8 +196,7 @@ class Inference:
 
         With several ranks, each yields its own nodes; all ids of a rank are below the ids of the next rank.
         """
-        first = model.layers[0]
-        outputs = self._of_features(model) if self._table is None else self._of_table(first, self._table)
+        outputs = self._of_features(model) if self._table is None else self._of_table(model, self._table)
         for i in range(1, len(model.layers)):
             outputs = self._of_hidden(i, model, outputs)
         yield from outputs
@@ -238,11 +237,12 @@ class Inference:
         later = range(1, len(model.layers))
         return cost + sum(model.cost(i, self._work(len(self._needed[i - 1]), self._needed[i])) for i in later)
 
-    def _of_table(self, layer: Layer, table: AggregateRows) -> Outputs:
+    def _of_table(self, model: Model, table: AggregateRows) -> Outputs:
         """Yields the input layer's outputs from the table's rows."""
+        layer = model.layers[0]
         mine = self._cut.mine(self._needed[0])
         for ids in self._around.chunks(mine, 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
-            yield ids, layer.combine(table.read(ids, self._device))
+            yield ids, model.combined(table.read(ids, self._device))
 
     def _of_features(self, model: Model) -> Outputs:
         """Yields the input layer's outputs from the features.

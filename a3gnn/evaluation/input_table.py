@@ -111,6 +111,11 @@ def _aggregator(task: Task) -> Aggregator:
             f"input_aggregation must be sampled for {task.model} with {task.edge_value}, got full, whose tables have "
             f"no values of edges; delete {task.edge_value} from the graph to leave them out"
         )
+    if task.residual == "linear" and task.aggregates is None:
+        raise ConfigError(
+            f"input_aggregation must be sampled for {task.model} with a linear residual, got full, whose tables have "
+            "no own rows; take sage, or another residual"
+        )
     if task.aggregates is None:
         raise ConfigError(
             "input_aggregation full needs an input layer that aggregates features before any learned part (sage, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from time import monotonic
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from a3gnn.errors import A3GNNError
 from a3gnn.evaluation.edge_heuristics import edge_heuristics
 from a3gnn.evaluation.evaluate import labeled, metric_of, tested, validated
 from a3gnn.evaluation.event_evaluator import validated_events
@@ -21,7 +23,7 @@ from a3gnn.evaluation.share import LeftOutError, Share
 from a3gnn.evaluation.tally import new_tally
 from a3gnn.graphs.graph import Graph
 from a3gnn.launch import QUICK
-from a3gnn.metric import ROW_MODELS
+from a3gnn.metric import ROW_MODELS, RowModel
 from a3gnn.task import Task
 from a3gnn.units import format_seconds
 
@@ -31,6 +33,8 @@ _MOST_PROPAGATED = 5e7
 _MOST_REPEATED, _REPEATED_BYTES = 1e8, 64.0
 #: Most train edges times columns of node offsets, 13 s at 5e5 edges of 10 columns, and bytes of each. Measured.
 _MOST_OFFSETS, _OFFSET_BYTES = 5e6, 32.0
+#: Share of the seconds of all models that the first steps of each may take. Guess: half for all four.
+_RATES_SHARE = 1 / 8
 #: Whether models of rows are trained; quick runs of tests leave them out.
 _TRAINED = not QUICK
 
@@ -69,8 +73,9 @@ def row_references(
 ) -> dict[str, dict[str, float]]:
     """Returns the `validation` and `test` qualities of models of nodes without a graph network, by name.
 
-    They are trained from cheap to dear, each within half of the remaining seconds, and the last within all of them. One
-    that does not end is left out. None is trained for links, and if graph servers have the graph.
+    The first steps of each tell its least seconds. Then they are trained from cheap to dear, each within half of the
+    remaining seconds, and the last within all of them. One that does not end is left out. None is trained for links,
+    and if graph servers have the graph.
 
     Args:
         graph: The graph.
@@ -83,7 +88,8 @@ def row_references(
     if not _TRAINED or graph.links is not None or graph.is_parted:
         return found
     end, metric = monotonic() + seconds, metric_of(task, graph)
-    for place, name in enumerate(ROW_MODELS):
+    least_s = {name: _least_s(name, graph, task, _Rate(seconds * _RATES_SHARE, budget_bytes)) for name in ROW_MODELS}
+    for place, name in enumerate(sorted(ROW_MODELS, key=least_s.__getitem__)):
         begin = monotonic()
         share = Share((end - begin) / (2 if place + 1 < len(ROW_MODELS) else 1), budget_bytes)
         try:
@@ -94,7 +100,30 @@ def row_references(
             continue
         shown, took = metric.show(fitted.validation), format_seconds(monotonic() - begin)
         notify(f"without a graph network, {name} has validation {metric.label} {shown} (took {took})")
-    return found
+    return {name: found[name] for name in ROW_MODELS if name in found}
+
+
+class _Rate(Share):
+    """A share that ends a model's first steps as soon as they tell its least seconds."""
+
+    def need_seconds(self, seconds: float) -> None:
+        """Raises the `seconds` as a `_ToldError`."""
+        raise _ToldError(seconds)
+
+
+class _ToldError(A3GNNError):
+    """The least seconds of a model, its only argument."""
+
+
+def _least_s(name: RowModel, graph: Graph, task: Task, rate: _Rate) -> float:
+    """Returns the least seconds of the model `name`, by its first steps; infinite if `rate` is too small for these."""
+    try:
+        fit(name, graph, task, rate)
+    except _ToldError as told:
+        return float(told.args[0])
+    except LeftOutError:
+        return math.inf
+    return 0.0
 
 
 def _propagated(part: Part, graph: Graph, task: Task, budget_bytes: int) -> dict[str, float]:

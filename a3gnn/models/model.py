@@ -21,7 +21,7 @@ from a3gnn.task import Task
 
 
 class Model(nn.Module):
-    """Graph layers with a norm, ReLU and dropout between them, in PyG's order, and residuals around all but the first.
+    """Graph layers with a norm, ReLU and dropout between them, in PyG's order, and residual connections.
 
     Parameters are named as in PyG's models (`a3gnn.training.pyg_modules`).
 
@@ -29,8 +29,8 @@ class Model(nn.Module):
         layers: The graph layers, input layer first.
         dropout: Probability of dropping an activation.
         norms: One norm for the output of each layer but the last; empty for none.
-        shortcuts: One residual map of a node's input row for each layer but the first: linear, or an identity if widths
-            match; empty for none. The first layer has none, because its input may be aggregated already.
+        shortcuts: Residual maps of a node's input row, `nn.Linear` or `nn.Identity`: one for every layer, or for every
+            layer but the first; empty for none.
     """
 
     def __init__(self, layers: list[Layer], dropout: float, norms: list[nn.Module], shortcuts: list[nn.Module]) -> None:
@@ -52,8 +52,12 @@ class Model(nn.Module):
 
     @property
     def aggregator(self) -> Aggregator | None:
-        """The input layer's aggregation of features before any weights; None if it has none (attention)."""
-        return self.layers[0].aggregator
+        """The input layer's aggregation of features before any weights.
+
+        None if it has none (attention), or if its residual map needs rows that the aggregates do not have.
+        """
+        found = self.layers[0].aggregator
+        return found if found == "mean" or self.shortcut(0) is None else None
 
     def forward(
         self,
@@ -79,10 +83,17 @@ class Model(nn.Module):
         """
         if seed is None:
             seed = int(torch.randint(2**62, ())) if self.training else 0
-        first, after = self.layers[0], len(self.layers) - 1
         if aggregated:
-            return self.rest(first.combine(x), blocks[len(blocks) - after :], seed, dtype)
-        return self.rest(first(blocks[0], x, None, derive(seed, "layer", 0)), blocks[1:], seed, dtype)
+            return self.rest(self.combined(x), blocks[len(blocks) - len(self.layers) + 1 :], seed, dtype)
+        out = self.layers[0](blocks[0], x, None, derive(seed, "layer", 0))
+        if self.shortcut(0) is not None:
+            out = self.with_shortcut(0, out, blocks[0].destinations(x))
+        return self.rest(out, blocks[1:], seed, dtype)
+
+    def combined(self, x: Tensor) -> Tensor:
+        """Returns the input layer's output for rows `x` from `aggregator`, shape (n_rows, out_channels)."""
+        shortcut = self.shortcut(0)
+        return self.layers[0].combine(x, shortcut.weight if isinstance(shortcut, nn.Linear) else None)
 
     def rest(self, x: Tensor, blocks: list[LayerBlock], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Returns the seeds' logits, as `forward` does, from the input layer's output.
@@ -118,17 +129,23 @@ class Model(nn.Module):
 
         return normalized(x, self.norms[i - 1])
 
+    def shortcut(self, i: int) -> nn.Module | None:
+        """Returns the residual map of layer `i`, from 0; None if it has none."""
+        place = i - len(self.convs) + len(self.shortcuts)
+        return self.shortcuts[place] if self.shortcuts and place >= 0 else None
+
     def with_shortcut(self, i: int, out: Tensor, own: Tensor) -> Tensor:
         """Returns the output of layer `i` with its residual connection, if it has one.
 
         Args:
             i: The layer's number, from 0.
             out: The layer's output without the residual, shape (num_dst, out_channels).
-            own: The destinations' rows of the layer's activated input, shape (num_dst, in_channels).
+            own: The destinations' rows of the layer's activated input, shape (num_dst, in_channels); of the input
+                layer, of the features, dense or sparse CSR.
         """
-        if not i or not self.shortcuts:
+        shortcut = self.shortcut(i)
+        if shortcut is None:
             return out
-        shortcut = self.shortcuts[i - 1]
         return out + (linear(own, shortcut.weight) if isinstance(shortcut, nn.Linear) else own)
 
     def cost(self, i: int, work: LayerShapes) -> float:
@@ -137,8 +154,8 @@ class Model(nn.Module):
         cost = layer.cost(work)
         if i and self.norms:
             cost += work.normalize(layer.in_channels)
-        if i and self.shortcuts:
-            cost += work.add_own(layer.in_channels, layer.out_channels)
+        if (shortcut := self.shortcut(i)) is not None:
+            cost += work.add_own(layer.in_channels, layer.out_channels, mapped=isinstance(shortcut, nn.Linear))
         return cost
 
 
@@ -159,17 +176,27 @@ def build_model(task: Task, num_features: int, num_classes: int, *, sparse: bool
             _layer(task, narrow, wide, last=i == task.num_layers - 1)
             for i, (narrow, wide) in enumerate(pairwise(widths))
         ]
-        shortcuts = [_shortcut(layer) for layer in layers[1:]] if task.residual else []
-    for weight in layers[0].input_weights if sparse else []:
-        by_column(weight)
+        shortcuts = _shortcuts(task, layers)
     norms = [] if task.norm == "none" else [make_norm(task.norm, layer.out_channels) for layer in layers[:-1]]
-    return Model(layers, task.dropout, norms, shortcuts)
+    model = Model(layers, task.dropout, norms, shortcuts)
+    if sparse:
+        shortcut = model.shortcut(0)
+        for weight in [*layers[0].input_weights, *(() if shortcut is None else shortcut.parameters())]:
+            by_column(weight)
+    return model
 
 
-def _shortcut(layer: Layer) -> nn.Module:
-    if layer.in_channels == layer.out_channels:
-        return nn.Identity()
-    return nn.Linear(layer.in_channels, layer.out_channels, bias=False)
+def _shortcuts(task: Task, layers: list[Layer]) -> list[nn.Module]:
+    """Returns the residual maps of a task's layers (`Model`)."""
+    if not task.residual:
+        return []
+    linear = task.residual == "linear"
+    return [
+        nn.Linear(layer.in_channels, layer.out_channels, bias=False)
+        if linear or layer.in_channels != layer.out_channels
+        else nn.Identity()
+        for layer in layers[not linear :]
+    ]
 
 
 def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> Layer:

@@ -174,7 +174,7 @@ def _layers(task: Task) -> Iterator[str]:
     if task.norm != "none":
         yield f"{task.norm} norm"
     if task.residual:
-        yield "residual connections"
+        yield "linear residual connections" if task.residual == "linear" else "residual connections"
     if not task.dropout:
         yield "no dropout"
     if task.edge_dim:

@@ -107,5 +107,5 @@ def _check(task: Task) -> None:
         raise ConfigError(f"model must be a built-in one, got {task.model}; your own model is already a module")
     if task.residual:
         raise ConfigError(
-            "residual must be False for a PyG module, got True; PyG's models have no residual connections"
+            f"residual must be False for a PyG module, got {task.residual}; PyG's models have no residual connections"
         )

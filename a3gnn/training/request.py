@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -18,7 +18,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
-from a3gnn.metric import AUTO
+from a3gnn.metric import AUTO, ROW_MODELS
 from a3gnn.notify import waiting
 from a3gnn.parts.graph import check_over_parts
 from a3gnn.parts.opening import graph_of
@@ -53,6 +53,16 @@ class TrainRequest:
         if self.tuned is None or self.tuned.setting.graph.fingerprint != self.graph.fingerprint:
             return None
         return self.tuned.target_accuracy if self.tuned.setting.task.metric == self.task.metric else None
+
+    @property
+    def row_references(self) -> dict[str, Mapping[str, float]]:
+        """The qualities of models without a graph network that the tune measured, if it used this graph and split."""
+        tuned = self.tuned
+        if tuned is None or tuned.setting.graph.fingerprint != self.graph.fingerprint:
+            return {}
+        one, other = ((task.metric, task.loss, task.class_weights, task.seed) for task in (tuned.task, self.task))
+        known = tuned.heuristics or {}
+        return {name: known[name] for name in ROW_MODELS if name in known and one == other}
 
     @classmethod
     def of(

@@ -69,6 +69,7 @@ def test_a_task_in_words_names_what_its_options_set(task: Task, words: str) -> N
 
 def test_norms_and_residuals():
     assert task_of("--norm", "batch", "--residual") == Task(norm="batch", residual=True, seed=7)
+    assert task_of("--linear-residual") == Task(residual="linear", seed=7)
 
 
 def test_schedules():

@@ -73,10 +73,13 @@ def test_equals_pyg_on_random_graphs(
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("residual", [True, "linear"])
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
-def test_equals_inference_by_rows_with_residuals_and_sparse_features(model, small_graph, sparse_graph, tmp_path):
+def test_equals_inference_by_rows_with_residuals_and_sparse_features(
+    model, residual, small_graph, sparse_graph, tmp_path
+):
     for graph, hidden in itertools.product((small_graph, sparse_graph), (8, 64)):
-        task = Task(model=model, hidden_channels=hidden, fanouts=(5, 5, 5), residual=True)
+        task = Task(model=model, hidden_channels=hidden, fanouts=(5, 5, 5), residual=residual)
         sparse = graph.features.is_sparse
         ours = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).eval()
         every = np.arange(graph.num_nodes, dtype=np.int32)

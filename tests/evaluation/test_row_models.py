@@ -185,6 +185,21 @@ def test_what_takes_long_or_much_memory_is_left_out_in_a_line(monkeypatch: pytes
     assert "xgboost can't be imported" in lines[-1]
 
 
+def test_the_cheapest_by_their_first_steps_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, lines, real = made("linear"), list[str](), fit
+    least = {"linear": 30.0, "mlp": 20.0, "boosting": 10.0, "neighbor boosting": 40.0}
+
+    def slower(name: Any, graph: Graph, task: Task, share: Share) -> Any:
+        monkeypatch.setattr(share, "need_seconds", lambda _: type(share).need_seconds(share, least[name]))
+        return real(name, graph, task, share)
+
+    monkeypatch.setattr(module, "fit", slower)
+    found = row_references(graph, Task(), 10**9, 1e3, lines.append)
+    assert list(found) == list(ROW_MODELS)
+    shown = [line.removeprefix("without a graph network, ").partition(" has ")[0] for line in lines]
+    assert shown == ["boosting", "mlp", "linear", "neighbor boosting"]
+
+
 def test_only_a_prediction_within_half_a_point_is_nearly_as_good() -> None:
     assert nearly_as_good({"linear": 0.80, "mlp": 0.896}, 0.9) == "mlp"
     assert nearly_as_good({"linear": 0.80, "mlp": 0.894}, 0.9) == ""
@@ -222,6 +237,8 @@ def test_what_predict_can_not_do_without_a_network_is_refused(tmp_path: Path) ->
     graph = made("linear")
     with pytest.raises(UsageError, match="a model or heuristic, got neither"):
         predict(None, graph)
+    with pytest.raises(UsageError, match="device='cuda' needs a model: a heuristic runs on the CPU"):
+        predict(None, graph, heuristic="linear", device="cuda")
     with pytest.raises(UsageError, match="did you mean 'linear'"):
         predict(None, graph, heuristic="linar")
     own = made("linear", sparse=True).features

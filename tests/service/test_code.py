@@ -49,6 +49,7 @@ GRAPH = KnownGraph(7, "people", "upload", "my people.npz", "", "", None, 0.0, {}
             "lr_epochs": 9,
             "metric": "macro_f1",
         },
+        {"residual": "linear"},
         {"search": {"layers": [2, 3], "lr": {"low": 0.001, "high": 0.03, "log": True}, "norm": ["none", "batch"]}},
     ],
 )

@@ -36,7 +36,7 @@ from tests.service.test_pages import send
         ({"layers": 0}, "layers must be at least 1, got 0"),
         ({"layers": "two"}, "layers must be an integer, got 'two'"),
         ({"hidden": 2.5}, "hidden must be an integer, got 2.5"),
-        ({"residual": 1}, "residual must be true or false, got 1"),
+        ({"residual": 1}, "residual must be true, false or linear, got 1"),
         ({"memory_limit": []}, "memory_limit must be a size such as 4GiB, a number of bytes, or null, got []"),
         (
             {"budget": 0.5},

@@ -181,6 +181,7 @@ def test_units_of_the_form(idle: Server) -> None:
         "budget_unit": "trials",
         "memory_limit_unit": "baseline",
         "host_memory_limit_unit": "GiB",
+        "residual": "linear",
     }
     found = []
     for form in (fields | more, other):
@@ -194,5 +195,5 @@ def test_units_of_the_form(idle: Server) -> None:
     assert (first["budget"], first["memory_limit"], first["task"]["fanouts"]) == ("90min", "0.5GiB", [10, 5])
     assert first["fix"] == {"batch_size": "512", "cache_bytes": 1 << 20}
     assert first["ranges"] == {"num_workers": ["1", "2"]}
-    assert first["task"]["residual"] is True
+    assert (first["task"]["residual"], second["task"]["residual"]) == (True, "linear")
     assert (second["budget"], second["memory_limit"], second["host_memory_limit"]) == (9, "baseline", None)

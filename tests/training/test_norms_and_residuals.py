@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from a3gnn.apply.predict import predict
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
@@ -20,6 +22,7 @@ from a3gnn.models.batch_blocks import blocks_of
 from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.models.model import Model, build_model
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
+from a3gnn.search_values import reads_a_table
 from a3gnn.task import Task
 from a3gnn.training.pyg_modules import pyg_module, to_pyg_state_dict
 from a3gnn.training.trainer import Trainer, TrainerOptions
@@ -28,10 +31,13 @@ from tests.training.pyg import whole
 MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
 #: Norm and residual, but for neither.
 KINDS = [("batch", False), ("layer", False), ("none", True), ("batch", True), ("layer", True)]
+KINDS += [("none", "linear"), ("batch", "linear")]
+#: As they come in deep models.
+PAIRS = [("batch", True), ("layer", True), ("batch", "linear")]
 CONFIG = TrainConfig(batch_size=128)
 
 
-def make_task(model: str, norm: Any, residual: bool, **fields: Any) -> Task:
+def make_task(model: str, norm: Any, residual: Any, **fields: Any) -> Task:
     given = {"fanouts": (6, 4, 3), "hidden_channels": 16} | fields
     return Task(model=model, norm=norm, residual=residual, heads=2, **given)
 
@@ -49,8 +55,8 @@ def reference(
     def forward(x: Tensor, edge_index: Tensor) -> Tensor:
         for i, conv in enumerate(pyg.convs):
             out = conv(x, edge_index)
-            if i and task.residual:
-                shortcut = model.shortcuts[i - 1]
+            if task.residual == "linear" or (task.residual and i):
+                shortcut = model.shortcuts[i - (task.residual is True)]
                 out = out + (x @ shortcut.weight.t() if isinstance(shortcut, nn.Linear) else x)
             if i == len(pyg.convs) - 1:
                 return out
@@ -81,7 +87,7 @@ def test_outputs_and_gradients_are_those_of_pygs_layers(model, norm, residual, t
 
 
 @pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize(("norm", "residual"), [("batch", True), ("layer", True)])
+@pytest.mark.parametrize(("norm", "residual"), PAIRS)
 @pytest.mark.parametrize("model", MODELS)
 def test_modes_tiers_and_caches_train_bit_identically(
     model, norm, residual, compute_dtype, small_folder_graph, tmp_path
@@ -103,7 +109,7 @@ def test_modes_tiers_and_caches_train_bit_identically(
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(("norm", "residual"), [("batch", True), ("layer", True)])
+@pytest.mark.parametrize(("norm", "residual"), PAIRS)
 def test_evaluation_is_the_whole_graphs_pass(model, norm, residual, small_folder_graph, tmp_path):
     task = make_task(model, norm, residual)
     with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer:
@@ -130,13 +136,18 @@ def test_models_learn_in_either_number_format(model, compute_dtype, small_folder
         assert all(value.dtype in (torch.float32, torch.int64) for value in state.values())
 
 
-@pytest.mark.parametrize(("norm", "residual"), [("batch", True), ("layer", True)])
+@pytest.mark.parametrize(("norm", "residual"), PAIRS)
 @pytest.mark.parametrize("model", ["sage", "gin"])  # GCN then takes the whole graph's degrees
 def test_an_input_layer_that_aggregates_in_full_learns_what_all_neighbors_teach(
     model, norm, residual, tiny_graph, tmp_path
 ):
     task = make_task(model, norm, residual, fanouts=(-1, -1))
     graph, states = tiny_graph.save(tmp_path / "graph"), []
+    if model == "gin" and residual == "linear":
+        assert not reads_a_table(task)
+        with pytest.raises(ConfigError, match="must be sampled for gin with a linear residual, got full"):
+            Trainer(graph, TrainConfig(input_aggregation="full"), task, TrainerOptions(scratch=tmp_path))
+        return
     for full in ("sampled", "full"):
         config = TrainConfig(batch_size=64, input_aggregation=full)
         with Trainer(graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
@@ -146,7 +157,7 @@ def test_an_input_layer_that_aggregates_in_full_learns_what_all_neighbors_teach(
         torch.testing.assert_close(value, states[1][name], rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize(("norm", "residual"), [("batch", True), ("layer", True)])
+@pytest.mark.parametrize(("norm", "residual"), PAIRS)
 def test_a_run_that_was_cut_goes_on_bit_identically_and_only_as_the_same_model(
     norm, residual, small_folder_graph, tmp_path
 ):
@@ -160,6 +171,18 @@ def test_a_run_that_was_cut_goes_on_bit_identically_and_only_as_the_same_model(
     assert any("norms" in name for name in states[0])
     assert any("shortcuts" in name for name in states[0])
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gat"])
+def test_predictions_are_of_the_same_model(model, small_folder_graph, tmp_path):
+    task = make_task(model, "batch", "linear")
+    found = train(CONFIG, small_folder_graph, task=task, epochs=1, out=tmp_path, progress=False)
+    widths = small_folder_graph.num_features, small_folder_graph.num_classes
+    net = build_model(found.task, *widths).eval()
+    net.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True))
+    with torch.no_grad():
+        expected = reference(net, found.task, widths)[0](*whole(small_folder_graph)).softmax(dim=1)
+    torch.testing.assert_close(predict(tmp_path, small_folder_graph), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_restart_forgets_statistics(small_folder_graph, tmp_path):
@@ -177,22 +200,25 @@ def test_a_restart_forgets_statistics(small_folder_graph, tmp_path):
 def test_weights_of_the_layers_are_those_of_the_plain_model(model):
     """A norm or a residual connection is an ablation of nothing else."""
     plain = build_model(make_task(model, "none", False), 6, 3).state_dict()
-    for norm, residual in itertools.product(("batch", "layer"), (False, True)):
+    for norm, residual in itertools.product(("batch", "layer"), (False, True, "linear")):
         other = build_model(make_task(model, norm, residual), 6, 3).state_dict()
         assert all(torch.equal(plain[name], other[name]) for name in plain.keys() & other.keys())
 
 
-def test_every_layer_but_the_first_has_a_shortcut_and_every_layer_but_the_last_a_norm():
+def test_which_layers_have_a_shortcut_and_a_norm():
     net = build_model(make_task("gcn", "batch", True), 16, 3)
     assert [type(one) for one in net.shortcuts] == [nn.Identity, nn.Linear]
     assert [one.in_channels for one in net.norms] == [16, 16]
     assert [len(part) for part in (build_model(make_task("gcn", "none", False), 6, 3).norms, net.convs)] == [0, 3]
+    linear = build_model(make_task("gcn", "batch", "linear"), 6, 3)
+    assert [tuple(one.weight.shape) for one in linear.shortcuts] == [(16, 6), (16, 16), (3, 16)]
     alone = build_model(make_task("gcn", "layer", True, fanouts=(5,)), 6, 3)
     assert (len(alone.norms), len(alone.shortcuts)) == (0, 0)
 
 
-def test_aggregated_features_give_the_same_logits(small_folder_graph: Graph) -> None:
-    task = make_task("sage", "layer", True)
+@pytest.mark.parametrize("residual", [True, "linear"])
+def test_aggregated_features_give_the_same_logits(residual: Any, small_folder_graph: Graph) -> None:
+    task = make_task("sage", "layer", residual)
     net = build_model(task, small_folder_graph.num_features, small_folder_graph.num_classes)
     outs = []
     for aggregator in (None, net.aggregator):
@@ -215,10 +241,14 @@ def test_norms_and_residuals_cost_something():
 def test_what_a_task_may_say():
     with pytest.raises(ConfigError, match="norm must be"):
         Task(norm="bach")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="residual must be True or False, got 1"):
+    with pytest.raises(ConfigError, match="residual must be True, False or linear, got 1"):
         Task(residual=1)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="norm must be left out for a model of your own, got batch"):
         Task(model="my_models:make", norm="batch")
     task = Task(norm="layer", residual=True)
     assert Task.from_dict(task.to_dict()) == task
     assert task.key() != Task().key()
+    assert Task(residual=True).to_dict()["residual"] is True  # keys of stored tasks stay
+    linear = dataclasses.replace(task, residual="linear")
+    assert Task.from_dict(json.loads(json.dumps(linear.to_dict()))) == linear
+    assert linear.key() not in (task.key(), dataclasses.replace(task, residual=False).key())

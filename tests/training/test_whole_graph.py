@@ -61,8 +61,8 @@ class FullBatch(nn.Module):
             values = {name: torch.as_tensor(data[name]).double()}
         for i, conv in enumerate(self.layers.convs):
             out = conv(x, edge_index, **values)
-            if i and self.task.residual:
-                shortcut = self.shortcuts[i - 1]
+            if self.task.residual == "linear" or (self.task.residual and i):
+                shortcut = self.shortcuts[i - (self.task.residual is True)]
                 out = out + (shortcut(x) if isinstance(shortcut, nn.Linear) else x)
             if i == len(self.layers.convs) - 1:
                 return out
@@ -95,17 +95,17 @@ def to_pyg_names(theirs: FullBatch, task: Task) -> dict[str, nn.Parameter]:
     return dict(theirs.layers.named_parameters()) | dict(theirs.shortcuts.named_parameters("shortcuts"))
 
 
-@pytest.mark.parametrize(("norm", "residual"), [("none", False), ("batch", True), ("layer", False), ("layer", True)])
+@pytest.mark.parametrize(("norm", "residual"), [("none", False), ("batch", True), ("layer", True), ("layer", "linear")])
 @pytest.mark.parametrize("model", MODELS)
-def test_trains_as_pyg_does_in_full_batches(model: Any, norm: Any, residual: bool, small_graph, tmp_path) -> None:
+def test_trains_as_pyg_does_in_full_batches(model: Any, norm: Any, residual: Any, small_graph, tmp_path) -> None:
     fields = {"hidden_channels": 16, "heads": 2, "dropout": 0.0, "fanouts": (2, 2, 2)}
     check_epochs(small_graph, Task(model=model, norm=norm, residual=residual, **fields), tmp_path)
 
 
-@pytest.mark.parametrize("layers", [1, 7])
+@pytest.mark.parametrize(("layers", "residual"), [(1, True), (1, "linear"), (7, True), (7, "linear")])
 @pytest.mark.parametrize("model", ["sage", "gcn"])
-def test_any_depth_is_exact(model: Any, layers: int, sparse_graph, tmp_path) -> None:
-    task = Task(model=model, fanouts=(2,) * layers, hidden_channels=8, dropout=0.0, norm="layer", residual=True)
+def test_any_depth_is_exact(model: Any, layers: int, residual: Any, sparse_graph, tmp_path) -> None:
+    task = Task(model=model, fanouts=(2,) * layers, hidden_channels=8, dropout=0.0, norm="layer", residual=residual)
     check_epochs(sparse_graph, task, tmp_path)
 
 

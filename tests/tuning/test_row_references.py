@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from a3gnn.apply.train import train
 from a3gnn.errors import UsageError
 from a3gnn.evaluation import references as module
 from a3gnn.metric import ROW_MODELS
+from a3gnn.training.trainer import Trainer
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import session
 from a3gnn.tuning.tell.summary import summary, summary_lines
@@ -30,7 +32,7 @@ def test_they_are_measured_before_the_trials_and_kept_for_a_resumed_tune(
     lines: list[str] = []
     found = quick_tune(notify=lines.append)
     told = [line for line in lines if line.startswith("without a graph network")]
-    assert [line.split(", ")[1].partition(" has ")[0] for line in told] == list(ROW_MODELS)
+    assert sorted(line.split(", ")[1].partition(" has ")[0] for line in told) == sorted(ROW_MODELS)
     known = found.tuned.heuristics
     assert known is not None
     assert list(known) == ["label propagation", *ROW_MODELS]
@@ -40,6 +42,23 @@ def test_they_are_measured_before_the_trials_and_kept_for_a_resumed_tune(
     monkeypatch.setattr(session, "references", None)
     again = quick_tune(budget=5, resume=True)
     assert again.tuned.heuristics == known
+
+
+def test_a_training_after_the_tune_does_not_repeat_them(
+    quick_tune: Tune, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = quick_tune()
+    known = {name: one for name, one in (found.tuned.heuristics or {}).items() if name in ROW_MODELS}
+    assert list(known) == list(ROW_MODELS)
+    trained: list[str] = []
+    monkeypatch.setattr(Trainer, "row_references", lambda *_: trained.append("again") or {})
+    given: dict[str, Any] = {"epochs": 1, "progress": False, "notify": lambda _: None}
+    result = train(found.folder / "tuned.json", out=tmp_path / "same", **given)
+    assert result.heuristics_validation == {name: one["validation"] for name, one in known.items()}
+    assert not trained
+    for place, other in enumerate(({"split": "0.5,0.2,0.3"}, {"task": dataclasses.replace(found.tuned.task, seed=9)})):
+        train(found.folder / "tuned.json", out=tmp_path / f"other-{place}", **given, **other)
+        assert len(trained) == place + 1
 
 
 def test_without_them_no_time_is_spent_and_the_trials_are_the_same(quick_tune: Tune, tmp_path: Any) -> None:

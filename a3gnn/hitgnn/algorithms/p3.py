@@ -24,7 +24,7 @@ from a3gnn.hitgnn.algorithms.stored import Stored
 from a3gnn.models.adam import Optimizer
 from a3gnn.models.batch_blocks import input_block
 from a3gnn.models.layers.block import LayerBlock
-from a3gnn.models.layers.layer import Layer
+from a3gnn.models.layers.layer import linear
 from a3gnn.models.model import Model
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.ranks.group import TorchRanks
@@ -292,7 +292,7 @@ class SplitModel(nn.Module):
     def __init__(self, model: Model, ranks: Ranks, columns: tuple[int, int]) -> None:
         super().__init__()
         self._num_features = model.layers[0].in_channels
-        self._names = _narrow(model.layers[0], columns)
+        self._names = _narrow(model, columns)
         self.model, self._ranks, self.columns, self.traffic = model, ranks, columns, SplitTraffic()
         self._told: list[tuple[int, int]] = []
 
@@ -328,7 +328,7 @@ class SplitModel(nn.Module):
         self._check(parts)
         self._all_columns()
         first, own = self.model.layers[0], parts[self._ranks.rank]
-        products = [[] if part is None else first.linear_part(part.block, part.x) for part in parts]
+        products = [[] if part is None else self._linear_part(part) for part in parts]
         empty = first.input_weights[0].new_empty(0)
         flat = [torch.cat([one.flatten() for one in every]) if every else empty for every in products]
         total = summed(self._ranks, flat, self.traffic)
@@ -337,7 +337,19 @@ class SplitModel(nn.Module):
         mine = products[self._ranks.rank]
         pieces = torch.split(total, [one.numel() for one in mine])
         whole = [piece.view(one.shape) for piece, one in zip(pieces, mine, strict=True)]
-        return first.complete(own.block, whole, seed)
+        if self.model.shortcut(0) is None:
+            return first.complete(own.block, whole, seed)
+        return first.complete(own.block, whole[:-1], seed) + whole[-1]
+
+    def _linear_part(self, part: ColumnPart) -> list[Tensor]:
+        """Returns the part of the input layer's output that is linear in its input: see `Layer.linear_part`.
+
+        If the layer has a residual map, its output is the last one.
+        """
+        found, shortcut = self.model.layers[0].linear_part(part.block, part.x), self.model.shortcut(0)
+        if not isinstance(shortcut, nn.Linear):
+            return found
+        return [*found, linear(part.block.destinations(part.x), shortcut.weight)]
 
     def _all_columns(self) -> list[tuple[int, int]]:
         """Returns every rank's columns, exchanged in the first call; every rank calls it."""
@@ -454,13 +466,13 @@ def _checked(columns: list[tuple[int, int]], num_features: int) -> list[tuple[in
     )
 
 
-def _narrow(layer: Layer, columns: tuple[int, int]) -> list[str]:
-    """Narrows `layer` to `columns` of its input, from and to; returns the names of its maps' weights in a `Model`."""
-    low, high = columns
-    mapping = {id(weight) for weight in layer.input_weights}
-    names = [name for name, weight in layer.named_parameters() if id(weight) in mapping]
+def _narrow(model: Model, columns: tuple[int, int]) -> list[str]:
+    """Narrows the input layer to `columns` of its input, from and to; returns the names of its maps' weights."""
+    layer, shortcut, (low, high) = model.layers[0], model.shortcut(0), columns
+    mapping = {id(weight) for weight in [*layer.input_weights, *([] if shortcut is None else shortcut.parameters())]}
+    names = [name for name, weight in model.named_parameters() if id(weight) in mapping]
     for name in names:
-        weight = layer.get_parameter(name)
+        weight = model.get_parameter(name)
         weight.data = weight.data[:, low:high].clone(memory_format=torch.preserve_format)
     layer.in_channels = high - low
-    return [f"convs.0.{name}" for name in names]
+    return names

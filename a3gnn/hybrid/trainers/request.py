@@ -18,7 +18,6 @@ from a3gnn.hybrid.devices.opening import AUTO, device_names, open_devices
 from a3gnn.hybrid.performance import ModelShape, PerformanceModel, PredictedDivision, fastest_division, probed_speeds
 from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, Schedule, TrainerSampling
 from a3gnn.hybrid.trainers.adapting import schedule_of, stage_threads
-from a3gnn.layer_cost import OPERATORS
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
 from a3gnn.pipeline.divided import Dividing
@@ -295,7 +294,7 @@ def _model(
     counts = CountCurve.sampled(sampler, graph.train_ids, counted)
     widths = (graph.num_features, *(task.hidden_channels,) * (task.num_layers - 1), graph.num_classes)
     # Dense rows are summed while they are gathered, except for gcn, which weighs them by degree.
-    fused = OPERATORS[task.model].input_widths > 0 and task.model != "gcn" and not graph.features.is_sparse
+    fused = task.aggregates not in (None, "gcn") and not graph.features.is_sparse
     speeds = dataclasses.replace(
         probed_speeds(hardware, counts), accelerators=tuple(device.speeds(hardware.profile) for device in accelerators)
     )

@@ -32,7 +32,7 @@ class GCNLayer(Layer):
         """`W`; see `Layer.input_weights`."""
         return [self.lin.weight]
 
-    def combine(self, inputs: Tensor) -> Tensor:
+    def combine(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
         """Returns `W inputs + b`; see `Layer.combine`."""
         return linear(inputs, self.lin.weight, self.bias)
 

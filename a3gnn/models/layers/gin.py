@@ -37,7 +37,7 @@ class GINLayer(Layer):
         """The weight of the MLP's first map; see `Layer.input_weights`."""
         return [self.nn.lins[0].weight]
 
-    def combine(self, inputs: Tensor) -> Tensor:
+    def combine(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
         """Returns the MLP of `inputs`; see `Layer.combine`."""
         first = self.nn.lins[0]
         return self._rest(linear(inputs, first.weight, first.bias))

@@ -67,10 +67,10 @@ class LayerShapes:
         """Returns the cost of normalizing every source: two reads and a write, and five passes for gradients."""
         return 4 * self.num_src * channels * (8 if self.trains else 3)
 
-    def add_own(self, in_channels: int, out_channels: int) -> float:
-        """Returns the cost of adding each destination's own input row, which is mapped if widths differ."""
+    def add_own(self, in_channels: int, out_channels: int, *, mapped: bool) -> float:
+        """Returns the cost of adding each destination's own input row, which may be `mapped` before."""
         added = 4 * self.num_dst * out_channels * (5 if self.trains else 3)
-        if in_channels == out_channels:
+        if not mapped:
             return added
         own = LayerShapes(self.num_dst, self.num_dst, 0, trains=self.trains, needs_input=self.needs_input)
         return added + own.map_first(in_channels, out_channels)
@@ -137,11 +137,13 @@ class Layer(nn.Module, ABC):
     def input_weights(self) -> list[Tensor]:
         """The weights that map the layer's input, parameters of shape (out, in_channels)."""
 
-    def combine(self, inputs: Tensor) -> Tensor:
+    def combine(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
         """Returns the output for rows from `aggregator`, of their dtype, (n_rows, out_channels).
 
         Args:
             inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.row_table.input_width`).
+            residual: Weights that map the own rows, added to the output, shape (out_channels, in_channels); None adds
+                nothing. Only an aggregator that keeps own rows takes some.
         """
         raise NotImplementedError(f"{type(self).__name__} has no aggregator")
 

@@ -39,9 +39,10 @@ class SAGELayer(Layer):
         sources, own = _BothMaps.apply(x, *weights, block.num_dst)  # type: ignore[no-untyped-call]
         return neighbor_sum(block, sources, block.shares, onto=own)
 
-    def combine(self, inputs: Tensor) -> Tensor:
+    def combine(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
         """Returns the output, in one product; see `Layer.combine`."""
-        weights = self.lin_l.weight, self.lin_r.weight
+        own = self.lin_r.weight if residual is None else self.lin_r.weight + residual
+        weights = self.lin_l.weight, own
         if inputs.layout is torch.sparse_csr:  # sparse kernels read weights by column
             return linear(inputs, torch.cat([weight.t() for weight in weights]).t(), self.lin_l.bias)
         return linear(inputs, torch.cat(weights, dim=1), self.lin_l.bias)

@@ -126,6 +126,8 @@ def _tune(asked: Mapping[str, Any], graph: KnownGraph, url: str) -> str:
             words += [word for one in value for word in ("--search", str(entry_text(one, value[one])))]
         elif value is True:
             words.append(flag)
+        elif name == "residual":
+            words.append(f"--{value}-residual")
         else:
             words += [flag, ",".join(map(str, value)) if isinstance(value, list) else _size(name, value)]
     return shlex.join(words)

@@ -116,7 +116,7 @@ _MODEL = (
     Field("heads", "Attention heads", "Of gat, gatv2 and transformer."),
     Field("dropout", "Dropout", "Probability of dropping an activation."),
     Field("norm", "Normalization", "Between layers.", _same(*NORMS)),
-    Field("residual", "Residual connections", "", _same("no", "yes")),
+    Field("residual", "Residual connections", "", _same("no", "yes", "linear")),
 )
 _TRAINING = (
     Field("metric", "Metric", "Judges validation and test nodes, or links.", _METRICS),
@@ -289,7 +289,7 @@ def _numbers() -> Iterator[tuple[str, Callable[[str], Any]]]:
 _TYPES: dict[str, Callable[[str], Any]] = {
     **dict(_numbers()),
     "fanouts": lambda text: [int(part) for part in _PARTS.split(text) if part],
-    **dict.fromkeys(("residual", "references"), {"yes": True, "no": False}.__getitem__),
+    **dict.fromkeys(("residual", "references"), lambda text: {"yes": True, "no": False}.get(text, text)),
     "fix": lambda text: {name: _value(name, value) for name, value in _pairs(text)},
     "search": lambda text: {name: one for part in re.split(r"[;\s]+", text) for name, one in _entry(part).items()},
     "ranges": lambda text: {name: [_value(name, end) for end in value.split(":")] for name, value in _pairs(text)},

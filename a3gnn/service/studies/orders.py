@@ -14,7 +14,7 @@ from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO, checked_metric
 from a3gnn.service.jobs.database import MOST
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.task import MODELS, NUMBER_OPTIONS, Task, names_factory, usual_fanouts
+from a3gnn.task import MODELS, NUMBER_OPTIONS, Residual, Task, names_factory, usual_fanouts
 from a3gnn.tuning.study.arguments import make_request
 
 #: Text of one line, without control characters.
@@ -33,6 +33,7 @@ UNIONS = {
     "fix": _VALUE,
     "ranges": _VALUE,
     "search": "must have lists of values, or ranges with low and high",
+    "residual": "must be true, false or linear",
 }
 #: Most faults of a request named in the answer. Guess.
 _NAMED = 5
@@ -177,7 +178,7 @@ class Question(_Order):
     weight_decay: Annotated[float, Field(ge=0, le=1e15)] = 0.0
     heads: Annotated[int, Field(ge=1, le=65_536, description="Attention heads.")] = 4
     norm: Word = "none"
-    residual: bool = False
+    residual: Residual = False
     lr_schedule: Word = "constant"
     lr_epochs: Count | None = None
     loss: Word = "mse"
@@ -388,7 +389,9 @@ def _place(parts: Sequence[int | str]) -> str:
 
 
 def _is_alternative(part: str) -> bool:
-    return part in _ALTERNATIVES or part.startswith(("constrained-", "list[", "dict[", "function-", "[key]"))
+    return part in _ALTERNATIVES or part.startswith(
+        ("constrained-", "literal[", "list[", "dict[", "function-", "[key]")
+    )
 
 
 def _rule(fault: Mapping[str, Any]) -> str:

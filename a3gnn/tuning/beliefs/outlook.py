@@ -167,7 +167,8 @@ def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[s
         yield f"Nothing was measured of the model {task.model}, only of {', '.join(models)}."
     if (task.norm, task.residual) not in {(row.setting.task.norm, row.setting.task.residual) for row in rows}:
         yield (
-            f"Nothing was measured with norm {task.norm} and residual connections {'on' if task.residual else 'off'}: "
+            f"Nothing was measured with norm {task.norm} and residual connections "
+            f"{'on' if task.residual is True else task.residual or 'off'}: "
             "what they add to a step is predicted by equations alone, and what they do to what is learned is not."
         )
 

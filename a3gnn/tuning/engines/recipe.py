@@ -12,10 +12,9 @@ from a3gnn.knobs import ALL
 from a3gnn.learning_curve import ROUNDING, CurveEnd
 from a3gnn.objectives import Priority
 from a3gnn.tuning.beliefs.beliefs import Beliefs
-from a3gnn.tuning.beliefs.expectations import expected_trial_s
 from a3gnn.tuning.engines.improvement import ExpectedImprovement, Goal, wanted
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, rung_s, trained_trials
+from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
 #: A step whose quality is further below the best's after equal seconds is given up. Guess: about the spread of seeds.
@@ -28,8 +27,9 @@ class Recipe:
     """Proposes the trials of the recipe: whole model shapes first, then single values, then systems knobs.
 
     The shapes race by successive halving (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", 2016). A
-    trial of a later round continues the training of the one before (freeze-thaw). All train on the whole graph if the
-    space has it, else with the exact first layer where the model has one.
+    trial of a later round continues the training of the one before (freeze-thaw). A budget that holds few steps leaves
+    out the first rounds, and half of the shapes with each (`RaceSize`). All train on the whole graph if the space has
+    it, else with the exact first layer where the model has one.
     """
 
     def __init__(self, seed: int) -> None:
@@ -40,8 +40,7 @@ class Recipe:
         history = beliefs.history
         config = next_of_race(history)
         if config is not None:
-            needed_s = expected_trial_s(beliefs.surrogate, history, config, history.drift)
-            return [Proposal(RACE, config)] if needed_s <= seconds_left else []
+            return [Proposal(RACE, config)]
         goal = Goal("best", _SYSTEMS, beliefs.learns_as_best)
         rows = wanted(beliefs, goal, ExpectedImprovement(self._seed).starts(beliefs), seconds_left)[:count]
         return [Proposal(goal.reason, beliefs.space.decode(row)) for row in rows]
@@ -49,9 +48,10 @@ class Recipe:
 
 def next_of_race(history: History) -> TrainConfig | None:
     """Returns the configuration that trains next; None if no shape and no step around the best is left."""
-    race = _Race(history)
-    left = [race.config({**START, **shape}) for shape in SHAPES]
-    for rung in range(RUNGS):
+    race, size = _Race(history), race_of(history)
+    first, shapes = (0, SHAPES) if size is None else (size.first, SHAPES[: size.shapes])
+    left = [race.config({**START, **shape}) for shape in shapes]
+    for rung in range(first, RUNGS):
         if (due := next((one for one in left if race.is_due(one, rung)), None)) is not None:
             return due
         left = sorted(left, key=lambda one: -race.quality(one, rung))[: max(len(left) // 2, 1)]
@@ -78,13 +78,13 @@ class _Race:
         return next(trials, None)
 
     def is_due(self, config: TrainConfig, rung: int) -> bool:
-        """Whether `config` has fewer trials than round `rung` wants, did not fail, and has not stopped improving."""
+        """Whether `config` has not trained for round `rung`, did not fail, and has not stopped improving."""
         trial = self.last(config)
         if trial is None:
             return True
         curve = self.history.curve(config)
         stopped = curve is not None and curve.ended is CurveEnd.PLATEAU
-        return trial.metrics is not None and not stopped and trained_trials(self.history, config) <= rung
+        return trial.metrics is not None and not stopped and reached_rung(self.history, config) < rung
 
     def quality(self, config: TrainConfig, rung: int) -> float:
         """Returns the best validation quality within the seconds of round `rung`; minus infinity if unknown."""
@@ -103,10 +103,10 @@ class _Race:
 
     def may_win(self, config: TrainConfig, best: TrainConfig) -> bool:
         """Whether a step is to be trained (on): it is due, and not known to be behind the best after equal seconds."""
-        trials = trained_trials(self.history, config)
+        reached = reached_rung(self.history, config)
         if not self.is_due(config, RUNGS - 1):
             return False
-        return not trials or self.quality(config, trials - 1) >= self.quality(best, trials - 1) - _BEHIND
+        return reached < 0 or self.quality(config, reached) >= self.quality(best, reached) - _BEHIND
 
     def steps(self, best: TrainConfig) -> Iterator[TrainConfig]:
         """Yields the configurations that differ from `best` in one step of one value, up before down."""

@@ -13,6 +13,7 @@ from a3gnn.profiling.store.provenance import describe_machine, machine_words
 from a3gnn.report.ratios import FigureTexts
 from a3gnn.report.table import aligned, csv_text
 from a3gnn.report.text import WIDTH, configuration, wrapped
+from a3gnn.task import SEARCHED_FIELDS, names_factory
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.outcome.picked import describe_priority
 from a3gnn.tuning.study.comparison import Comparison
@@ -48,10 +49,13 @@ class Compared:
 
     @property
     def knobs(self) -> dict[str, tuple[Any, ...]]:
-        """The knobs in which the choices differ, each with its value per tune; None for a tune without a choice."""
+        """The knobs in which the choices differ, each with its value per tune; None for a tune without a choice.
+
+        A tune that did not search a name has the value of its task.
+        """
         configs = [tune.values for tune in self.tunes]
         names = dict.fromkeys(name for one in configs if one is not None for name in one)
-        rows = {name: tuple(None if one is None else one.get(name) for one in configs) for name in names}
+        rows = {name: tuple(_value_of(tune, name) for tune in self.tunes) for name in names}
         return {
             name: values
             for name, values in rows.items()
@@ -142,6 +146,14 @@ def compare(folders: Sequence[str | Path]) -> Compared:
     if len(folders) < 2:
         raise UsageError(f"compare needs the folders of two tunes or more, got {len(folders)}")
     return Compared(tuple(ToldTune.read(folder, place) for place, folder in enumerate(folders)))
+
+
+def _value_of(tune: ToldTune, name: str) -> Any:
+    """Returns the value of a knob or of a name of a search in the choice; None without a choice or such a name."""
+    if tune.values is None or name in tune.values:
+        return None if tune.values is None else tune.values[name]
+    task = tune.setting.task
+    return task.value(name) if names_factory(task.model) or name in SEARCHED_FIELDS else None
 
 
 def _record(tune: ToldTune) -> dict[str, Any]:

@@ -8,11 +8,14 @@ single values change later, around the best of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from a3gnn.config import TrainConfig
+from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.trial import RACE
+from a3gnn.units import count, short_duration
 
 #: The shapes that race: layers, each with the two ways of normalizing that published winners have. Unlike ones come
 #: first, for budgets that end within the first round.
@@ -30,8 +33,14 @@ STEPS: Mapping[str, tuple[Any, ...]] = {
     "learning_rate": (0.001, 0.002, 0.005, 0.01, 0.02),
     "weight_decay": (0.0, 5e-5, 5e-4),
 }
-#: Trials of a configuration until it has trained as long as any: each trains twice as long as the one before.
+#: Rounds of a race: a training of each takes twice as long as one of the round before.
 RUNGS = 3
+#: Steps that a training of the first round takes at least, and those that a longest one needs to end near its best.
+#: Guesses: on minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
+_TOLD_APART, _NEAR_BEST = 40, 120
+#: Most seconds that the race's trials take beside training and evaluation, as a share of the budget. Guess: trials get
+#: a good half of the budget, and the race trains for a quarter of it.
+_AROUND_SHARE = 1 / 10
 
 
 def recipe_search(task: Task) -> dict[str, list[Any]]:
@@ -43,17 +52,80 @@ def recipe_search(task: Task) -> dict[str, list[Any]]:
     return {name: list({**values, task.value(name): None}) for name, values in found.items()}
 
 
-def trained_trials(history: History, config: TrainConfig) -> int:
-    """Returns how many successful trials of `config`, which is canonical, there were."""
-    return sum(trial.measurement.config == config and trial.metrics is not None for trial in history.trials)
+class RaceSize(NamedTuple):
+    """The size of a race: its first trial tells what a step and a trial cost here.
+
+    Attributes:
+        first: Its first round; each one that is left out halves the shapes.
+        steps: Steps of the longest training.
+        budget: The budget under which no round is left out and the longest training ends near its best, as text.
+        measured: The configuration of the first trial, which trained for the seconds of round 0.
+    """
+
+    first: int
+    steps: float
+    budget: str
+    measured: TrainConfig
+
+    @property
+    def shapes(self) -> int:
+        """How many shapes race."""
+        return len(SHAPES) >> self.first
+
+    def describe(self) -> str:
+        """Returns which part of the race the budget holds, and what would hold all; "" if it holds all."""
+        if not self.first and self.steps >= _NEAR_BEST:
+            return ""
+        known = (
+            f"{count(self.shapes, 'shape')} of {len(SHAPES)}, and trainings of up to {count(round(self.steps), 'step')}"
+        )
+        return (
+            f"the budget is short for a tune for quality: it holds {known}; {option('budget', self.budget)} holds all"
+        )
+
+
+def race_of(history: History) -> RaceSize | None:
+    """Returns the size of the race of `history`; None before its first successful trial."""
+    trial = next((one for one in history.trials if one.reason == RACE and one.metrics is not None), None)
+    if trial is None or trial.metrics is None:
+        return None
+    metrics, total, whole_s = trial.metrics, history.study.request.budget, history.study.longest_s
+    counted, pace = isinstance(total, int), metrics.pace
+    around_s = trial.measurement.seconds - metrics.rehearsal_seconds
+    around_s -= metrics.curve_train_seconds + metrics.curve_eval_seconds
+
+    def least(first: int) -> float:  # the budget of a race that starts with this round, in its unit
+        trials = sum(len(SHAPES) >> rung for rung in range(first, RUNGS))
+        told_apart_s = pace.seconds(_TOLD_APART) * whole_s / rung_s(history, first)
+        return 2 * trials if counted else max(trials * around_s / _AROUND_SHARE, told_apart_s)
+
+    longest_s = rung_s(history, RUNGS - 1)
+    all_s = max(least(0), pace.seconds(_NEAR_BEST) * whole_s / longest_s)
+    return RaceSize(
+        next((rung for rung in range(RUNGS - 1) if least(rung) <= total), RUNGS - 1),
+        pace.batches(longest_s),
+        str(least(0)) if counted else short_duration(all_s),
+        trial.measurement.config,
+    )
+
+
+def reached_rung(history: History, config: TrainConfig) -> int:
+    """Returns the last round that `config`, which is canonical, has trained for; -1 without a successful trial."""
+    race, rung = race_of(history), -1
+    trials = sum(trial.measurement.config == config and trial.metrics is not None for trial in history.trials)
+    for number in range(trials):
+        starts = 0 if race is None or (config == race.measured and not number) else race.first
+        rung = max(rung + 1, starts)
+    return rung
 
 
 def rung_s(history: History, rung: int) -> float:
-    """Returns the seconds of training at the end of the trial number `rung` of a configuration, from 0."""
+    """Returns the seconds of training at the end of the round `rung`, from 0."""
     return history.study.quality_s * 2.0 ** (min(rung, RUNGS - 1) - RUNGS + 1)
 
 
 def next_rung_s(history: History, config: TrainConfig) -> tuple[float, float]:
     """Returns the seconds at which the next trial of `config` ends, and the seconds that it has been trained for."""
-    done = trained_trials(history, config.canonical())
-    return rung_s(history, done), rung_s(history, done - 1) if done else 0.0
+    race, reached = race_of(history), reached_rung(history, config.canonical())
+    following = max(reached + 1, 0 if race is None else race.first)
+    return rung_s(history, following), rung_s(history, reached) if reached >= 0 else 0.0

@@ -12,7 +12,7 @@ from a3gnn.checks import checked_limit, flag, positive_number, real_number, whol
 from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, TrainConfig, check_whole, with_kept_policy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
-from a3gnn.knobs import ALL, where
+from a3gnn.knobs import ALL, Where, where
 from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement
 from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
@@ -161,14 +161,10 @@ class TuneRequest:
         """Returns `space` with the columns of the search."""
         names = {one.name: one for one in self.search}
         found = space.with_search([one.knob(setting.task, names) for one in self.search]) if names else space
-        if "model" not in names:
+        without_table = _tableless(setting.task, names)
+        if without_table is None or found.knob("input_aggregation").values == ("sampled",):
             return found
-        tableless = tuple(
-            one for one in names["model"].values if not reads_a_table(setting.task.with_values({"model": one}))
-        )
-        if not tableless or found.knob("input_aggregation").values == ("sampled",):
-            return found
-        return found.idle_too("input_aggregation", where(model=tableless))
+        return found.idle_too("input_aggregation", without_table)
 
     def _enqueued(self, trial: Values) -> Values:
         """Returns the checked values of a trial to run first.
@@ -294,7 +290,8 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
             "input_aggregation=full needs a model whose input layer learns nothing before it aggregates "
             "(sage, gcn, gin, or one of your own with such a first layer that is accelerated, or with adjs and "
             "aggregates = 'mean'), got "
-            f"{setting.task.model}; leave it out, or fix it to sampled"
+            f"{setting.task.model}{' with a linear residual' * (setting.task.residual == 'linear')}; leave it out, or "
+            "fix it to sampled"
         )
     if engine == "exhaustive":
         check_enumerable(space)
@@ -392,6 +389,23 @@ class Study:
         limits = request.limits(hardware, least_accuracy, default_bytes)
         judged = dataclasses.replace(limits, metric=self.setting.metric)
         return Objectives(judged, request.priority, hardware.has_device)
+
+
+def _tableless(task: Task, search: Mapping[str, Searched]) -> Where | None:
+    """Returns where, in the values of a `search`, a built-in model's input layer reads no table; None if nowhere."""
+    if task.is_own or not search.keys() & {"model", "residual"}:
+        return None
+    models = search["model"].values if "model" in search else (task.model,)
+    found: Where | None = None
+    for residual in search["residual"].values if "residual" in search else (task.residual,):
+        given = {one: task.with_values({"model": one, "residual": residual}) for one in models}
+        without = tuple(one for one, made in given.items() if not reads_a_table(made))
+        named = where(model=without) if "model" in search else where(residual=(residual,))
+        if "model" in search and "residual" in search:
+            named = ~(~named | ~where(residual=(residual,)))
+        if without:
+            found = named if found is None else found | named
+    return found
 
 
 def _timeout_s(budget: float | int) -> float:

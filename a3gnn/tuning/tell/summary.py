@@ -266,7 +266,8 @@ def _figures(
     """Yields the lines of speed, memory and validation quality."""
     both = [None if row is None else row.measured for row in (baseline, other)]
     metric, target = front.metric, tuned.target_accuracy
-    if target is not None:
+    is_for_time = front.by_seconds or not any(row.config.searched for row in front.rows)
+    if target is not None and is_for_time:
         seconds = [shown(one, lambda one: show_seconds(one, " s")) for one in both]
         yield _line(f"time to {metric.show(target)}", seconds, _sooner(against, metric))
         if tuned.rate_alone is not None and baseline is not None:

@@ -80,7 +80,8 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
         rows = rows + ops.maps_sources * 2 * layer.sources * mapped_width
         rows = rows + ops.edge_values * task.heads * layer.edges
         activations = activations + 4.0 * ops.edge_widths * layer.edges * mapped_width
-        added = between_layers(task, layer.width_in, layer.width_out, layer.destinations, layer.first, layer.last)
+        own = stored if layer.first and graph.sparse_features else layer.width_in
+        added = between_layers(task, layer, own)
         parameters += added.parameters
         flops, spmm = flops + added.flops, spmm + size * added.read_values
         activations = activations + size * (rows + added.kept_values)
@@ -89,7 +90,9 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
     """Returns whether the input layer's aggregation is fused with the gather: sums and means of dense rows are."""
-    return not task.is_own and layer_cost.OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
+    without_own = task.residual == "linear" and task.aggregates != "mean"
+    fused = not task.is_own and layer_cost.OPERATORS[task.model].input_widths > 0 and not without_own
+    return fused and not graph.sparse_features
 
 
 def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
@@ -136,17 +139,24 @@ class Between(NamedTuple):
     parameters: int
 
 
-def between_layers(task: Task, width_in: int, width_out: int, rows: Array, first: bool, last: bool) -> Between:
-    """Returns the cost for a layer with `rows` destinations; the last has no norm, the first no residual."""
+def between_layers(task: Task, layer: layer_cost.LayerCost[Array], entries: Array | float) -> Between:
+    """Returns the cost for a layer; the last has no norm, and the first no residual unless that is linear.
+
+    Args:
+        task: The model.
+        layer: Its layer.
+        entries: Stored entries of a row of its input.
+    """
+    rows, width_in, width_out, linear = layer.destinations, layer.width_in, layer.width_out, task.residual == "linear"
     flops, read, kept = (np.zeros_like(rows) for _ in range(3))
     parameters = 0
-    if task.norm != "none" and not last:
+    if task.norm != "none" and not layer.last:
         read, kept = read + _NORM_READS[task.norm] * rows * width_out, kept + rows * width_out
         parameters += 2 * width_out
-    if task.residual and not first:
+    if linear or (task.residual and not layer.first):
         read, kept = read + _RESIDUAL_READS * rows * width_out, kept + rows * width_out
-        if width_in != width_out:
-            flops = flops + _PASSES * 2.0 * rows * width_in * width_out
+        if linear or width_in != width_out:
+            flops = flops + layer_cost.COUNTED_PASSES.of_update(layer) * 2.0 * rows * entries * width_out
             parameters += width_in * width_out
     return Between(flops, read, kept, parameters)
 

@@ -29,6 +29,7 @@ TASKS = {
     **{name: Task(model=name, **_SMALL) for name in MODELS},
     "sage, norm, residual": Task(model="sage", norm="batch", residual=True, **_SMALL),
     "gin, norm, residual": Task(model="gin", norm="layer", residual=True, **_SMALL),
+    **{f"{name}, linear residual": Task(model=name, residual="linear", **_SMALL) for name in ("sage", "gin", "gat")},
     "gatv2, three layers": Task(model="gatv2", norm="layer", residual=True, **_SMALL | {"fanouts": (4, 3, 2)}),
     **{f"{name}, one layer": Task(model=name, **_SMALL | {"fanouts": (5,)}) for name in ("sage", "gat")},
     # The map comes before the aggregation.
@@ -216,12 +217,13 @@ def _products(task: Task, sources: int, destinations: int) -> int:
     last = task.num_layers == 1
     out = 4 if last else task.hidden_channels
     heads = task.heads * out if last else out
+    own = destinations * out * (task.residual == "linear")
     match task.model:
         case "gat":
-            return sources * heads
+            return own + sources * heads
         case "gatv2":
-            return (sources + destinations) * heads
+            return own + (sources + destinations) * heads
         case "transformer":
-            return sources * 2 * heads + destinations * (heads + out)
+            return own + sources * 2 * heads + destinations * (heads + out)
         case _:
-            return destinations * out
+            return own + destinations * out

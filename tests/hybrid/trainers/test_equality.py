@@ -83,6 +83,16 @@ def test_any_split_equals_one_trainer_in_double_precision(model, graph):
         assert found == pytest.approx(losses, abs=1e-9)
 
 
+@pytest.mark.parametrize("model", ["sage", "gcn"])
+def test_a_linear_residual_is_computed_by_shares(model, graph):
+    task, config = dataclasses.replace(task_of(model), residual="linear"), TrainConfig(batch_size=BATCH)
+    expected, losses = alone(graph, config, task, in_double)
+    weights, found = shared(graph, config, task, (700, 324), in_double)
+    assert any(name.startswith("shortcuts.0") for name in weights)
+    assert difference(weights, expected) <= 1e-9
+    assert found == pytest.approx(losses, abs=1e-9)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_an_unweighted_average_is_not_equal(model, graph):
     task, config = task_of(model), TrainConfig(batch_size=BATCH)

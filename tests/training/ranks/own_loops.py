@@ -29,6 +29,7 @@ TASKS = {
     **{name: Task(model=name, **_SMALL) for name in ("sage", "gcn", "gat", "gin", "gatv2", "transformer")},
     "sage, norm, residual": Task(model="sage", norm="batch", residual=True, **_SMALL),
     "gin, norm, residual": Task(model="gin", norm="layer", residual=True, **_SMALL),
+    "gcn, linear residual": Task(model="gcn", norm="batch", residual="linear", **_SMALL),
 }
 OWN = ("Edges", "Layers")
 WRAPS = ("ddp", "fsdp")

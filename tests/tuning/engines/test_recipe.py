@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -16,15 +17,17 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
-from a3gnn.search import search_of
+from a3gnn.search import checked_search, search_of
+from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
 from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
 from a3gnn.tuning.run.plans import trial_plan, whole_plan
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, recipe_search, rung_s
+from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
+from a3gnn.units import parse_duration
 from tests.tuning.formulas import Formulas
 from tests.tuning.histories import MiB, measured
 
@@ -98,6 +101,44 @@ def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formul
     seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
     assert seconds == [rung_s(history, 0)] * 8 + [rung_s(history, 1)] * 4 + [rung_s(history, 2)] * 2
     assert seconds[-1] == history.study.quality_s == BUDGET_S / 16
+
+
+@pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.0, 2, "up to 15 steps")])
+def test_a_budget_of_few_steps_leaves_out_rounds_and_shapes(
+    steps_per_s: float, first: int, words: str, empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        found = by_quality(request, metrics, before)
+        is_raced = bool(request.config.searched) and isinstance(found, Metrics)
+        return dataclasses.replace(found, throughput_epochs_per_s=steps_per_s / 10) if is_raced else found
+
+    machine = formulas(slow)
+    history, tried = raced(empty, machine, most=[0, 7, 3][first])
+    size = race_of(history)
+    assert size is not None
+    assert (size.first, size.shapes) == (first, 8 >> first)
+    assert words in size.describe()
+    seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
+    rounds = [rung_s(history, rung) for rung in range(RUNGS) for _ in range((rung >= first) * 8 >> rung)]
+    assert sorted(seconds) == [rung_s(history, 0), *rounds]  # the first trial measures
+    assert len({config.key() for config in tried}) == size.shapes
+    assert all(reached_rung(history, one) == RUNGS - 1 for one in tried[-1:])
+    longer = dataclasses.replace(history.study.request, budget=parse_duration(size.budget))
+    whole = race_of(dataclasses.replace(history, study=Study.of(longer, history.study.setting)))
+    assert whole is not None
+    assert (whole.first, whole.describe()) == (0, "")
+
+
+def test_a_budget_in_trials_holds_the_race_that_leaves_half_of_them(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    for trials, first in ((28, 0), (27, 1), (12, 1), (11, 2), (2, 2)):
+        request = dataclasses.replace(empty.study.request, budget=trials)
+        history, _ = raced(History(Study.of(request, empty.study.setting)), formulas(by_quality), most=1)
+        size = race_of(history)
+        assert size is not None
+        assert size.first == first
+        assert size.budget == "28"
 
 
 def test_steps_lead_to_the_best_values_within_the_limit(empty: History, formulas: Callable[..., Formulas]) -> None:
@@ -185,6 +226,23 @@ def test_other_priorities_never_try_the_whole_graph(empty: History) -> None:
         assert ALL not in request.space(study.setting).knob("batch_size").values
 
 
+@pytest.mark.parametrize("models", [(), ("sage", "gcn", "gin", "gat")])
+def test_where_a_searched_residual_leaves_no_table_the_input_layer_samples(models, empty: History) -> None:
+    task = dataclasses.replace(empty.study.setting.task, model="gcn", hidden_channels=16)
+    setting = dataclasses.replace(empty.study.setting, task=task)
+    given = {"residual": [False, True, "linear"]} | ({"model": list(models)} if models else {})
+    request = dataclasses.replace(empty.study.request, task=task, search=checked_search(search_of(given), task))
+    space, found = request.space(setting), {}
+    for values in itertools.product(*given.values()):
+        named = dict(zip(given, values, strict=True))
+        config = space.decode(space.row_of({"batch_size": 64, "input_aggregation": "full", **named})).canonical()
+        known = config.task_of(task)
+        assert (known.residual, known.model) == (named["residual"], named.get("model", "gcn"))
+        assert (config.input_aggregation == "full") == reads_a_table(known)
+        found[known.model, known.residual] = config.input_aggregation
+    assert (found["gcn", True], found["gcn", "linear"]) == ("full", "sampled")
+
+
 def test_bad_requests_are_refused(quick_tune: Callable[..., Any], tiny_graph) -> None:
     with pytest.raises(UsageError, match="needs a built-in model or a search of your own"):
         quick_tune(priority="quality", model="tests.own_models:sage", task=None)
@@ -200,3 +258,5 @@ def test_a_whole_tune_chooses_the_best_shape(quick_tune: Callable[..., Any], for
     task = result.tuned.task
     assert (task.num_layers, task.norm) == (4, "batch")
     assert result.config.batch_size == ALL
+    assert "final validation" in repr(result) or "validation accuracy" in repr(result)
+    assert "time to" not in repr(result)  # the seconds to the baseline's quality are no answer to a question of quality

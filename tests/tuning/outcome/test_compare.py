@@ -39,6 +39,20 @@ def test_what_was_asked_and_found_is_that_of_the_files(kept: Kept) -> None:
     }
 
 
+def test_a_name_that_one_tune_searched_has_the_other_tasks_value(kept: Kept) -> None:
+    folders = [kept("memory"), kept("time")]
+    fields = json.loads((folders[0] / "tuned.json").read_text())
+    fields["config"]["searched"] = {"hidden_channels": 12, "learning_rate": 0.003}
+    (folders[0] / "tuned.json").write_text(json.dumps(fields))
+    first, second = compare(folders).tunes
+    assert dict(first.config.searched) == {"hidden_channels": 12, "learning_rate": 0.003}
+    knobs = compare(folders).knobs
+    own = second.setting.task
+    assert own.hidden_channels != 12
+    assert knobs["hidden_channels"] == (12, own.hidden_channels)
+    assert ("learning_rate" in knobs) == (own.learning_rate != 0.003)
+
+
 def test_other_graphs_machines_metrics_and_versions_are_said_not_to_compare(kept: Kept) -> None:
     mine, other = kept("memory"), kept("time")
     assert [line.split(":")[0] for line in compare([mine, other]).caveats] == ["Other graphs"]
