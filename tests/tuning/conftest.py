@@ -15,7 +15,6 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuning.outcome.result import TuneResult
@@ -24,6 +23,7 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.tune import tune
 from a3gnn_surrogate import residual
+from tests.shipped import shipped
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 from tests.tuning.histories import MiB, made
 from tests.tuning.measured import Measured, measure
@@ -51,7 +51,7 @@ def quick_tune(
     The corpus is a part of the shipped one, fits have at most 40 trees, and front.png is empty: fitting and drawing
     are most of what such a tune takes.
     """
-    part = shipped_measurements()[:_ROWS]
+    part = shipped(_ROWS)
     monkeypatch.setattr(session, "shipped_measurements", lambda: part)
     monkeypatch.setattr(residual, "_NUM_TREES", (0, 20, 40))
     monkeypatch.setattr(TuneResult, "plot", lambda self: SimpleNamespace(savefig=lambda file, dpi: file.touch()))
