@@ -1,13 +1,29 @@
-"""`python -m tests.kernels`: compiles the kernels of all models on dense features, which most tests need."""
+"""`python -m tests.kernels`: compiles the kernels of all models on dense features, which most tests need.
+
+Tunes that tests start are of GraphSAGE, or of a model of one's own, whose kernels are those of gat: all that a tune may
+try is compiled for these two. Of other models, tests train few configurations.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import MODELS, Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
+from a3gnn.training.compile_kernels import compile_kernels
+
+TUNED = ("sage", "gat")
 
 if __name__ == "__main__":
     compile_ahead(KernelSet(), print)
-    graph = Graph.load("synthetic:nodes=300")
-    for model in MODELS:
-        compile_ahead(KernelSet.of(graph, Task(model=model, fanouts=(5, 5))), print)
+    graph, tasks = Graph.load("synthetic:nodes=300"), {model: Task(model=model, fanouts=(5, 5)) for model in MODELS}
+    for model in TUNED:
+        compile_ahead(KernelSet.of(graph, tasks.pop(model)), print)
+    for task in tasks.values():
+        for dtype in ("float32", "bfloat16"):
+            with TemporaryDirectory() as folder:
+                compile_kernels(KernelSet.of(graph, task, TrainConfig(compute_dtype=dtype)), Path(folder))
+        print(f"{task.model} has kernels", flush=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -30,14 +32,41 @@ def cafe(tmp_path: Path) -> Path:
     return folder
 
 
-def a3gnn(*arguments: str | Path) -> bytes:
-    """Returns what a command prints, whose output and files are in UTF-8."""
-    environment = {**os.environ, "PYTHONUTF8": "1"}
-    command = [sys.executable, "-m", "a3gnn", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+#: Runs commands in turns in one process, as its entry point does up to the exit.
+COMMANDS = """
+import json, sys
+from a3gnn.cli.main import main
+for words in json.loads(sys.argv[1]):
+    try:
+        main(words)
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    print(flush=True, end="\\0")
+"""
+
+
+def run(program: Sequence[str]) -> bytes:
+    """Returns what a program prints, whose output and files are in UTF-8."""
+    done = subprocess.run(
+        [sys.executable, *program], capture_output=True, check=False, env={**os.environ, "PYTHONUTF8": "1"}
+    )
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     assert b"Traceback" not in done.stderr
     return done.stdout
+
+
+def a3gnn(*arguments: str | Path) -> bytes:
+    """Returns what a command prints, in a process of its own."""
+    return run(["-m", "a3gnn", *map(str, arguments)])
+
+
+def in_turns(*commands: tuple[str | Path, ...]) -> list[bytes]:
+    """Returns what each of the commands prints, all in one process: a process takes seconds to start."""
+    words = json.dumps([[str(word) for word in command] for command in commands])
+    *printed, rest = run(["-c", COMMANDS, words]).split(b"\0")
+    assert not rest
+    return printed
 
 
 def test_a_graph_is_described_and_converted(cafe: Path) -> None:
@@ -45,8 +74,9 @@ def test_a_graph_is_described_and_converted(cafe: Path) -> None:
     data = graph.to_pyg()
     masks = {name: data[name].numpy() for name in ("train_mask", "val_mask", "test_mask")}
     np.savez(path, edge_index=data.edge_index.numpy(), x=data.x.numpy(), y=data.y.numpy(), **masks)
-    assert b"gr\xef\xbf\xbdph" in a3gnn("graph", "info", path)
-    assert os.fsencode(cafe / "folder") in a3gnn("graph", "convert", path, cafe / "folder")
+    shown, converted = in_turns(("graph", "info", path), ("graph", "convert", path, cafe / "folder"))
+    assert b"gr\xef\xbf\xbdph" in shown
+    assert os.fsencode(cafe / "folder") in converted
     assert Graph.load(cafe / "folder").fingerprint == Graph.load(path).fingerprint
 
 
@@ -60,9 +90,10 @@ def test_a_tune_there_is_exported_and_reported(cafe: Path) -> None:
         marks = connection.execute("SELECT value_json FROM study_user_attributes WHERE key = 'a3gnn_tune'").fetchall()
     assert [name.endswith(" tun\N{REPLACEMENT CHARACTER}") for (name,) in names] == [True]
     assert len(marks) == 1
-    a3gnn("export", folder, "--optuna", f"sqlite:///{database}", "--replace")
-    assert a3gnn("front", folder)
-    assert a3gnn("report", folder).strip() == os.fsencode(folder / "report.html")
+    again = "export", folder, "--optuna", f"sqlite:///{database}", "--replace"
+    _, front, report = in_turns(again, ("front", folder), ("report", folder))
+    assert front
+    assert report.strip() == os.fsencode(folder / "report.html")
     assert (folder / "report.html").read_text(encoding="utf-8")
 
 

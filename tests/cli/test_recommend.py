@@ -11,10 +11,10 @@ import pytest
 from a3gnn.cli.main import main
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import kept_at
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import recommend as module
 from tests.answers import checked
+from tests.shipped import shipped
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 SMALL = ["--dataset", SPEC, "--hidden", "16", "--fanouts", "3,3"]
@@ -23,7 +23,7 @@ SMALL = ["--dataset", SPEC, "--hidden", "16", "--fanouts", "3,3"]
 @pytest.fixture(autouse=True)
 def probed(this_machine: Hardware, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache folder that knows this machine, and a part of the shipped profiles, as fitting to all takes seconds."""
-    part = shipped_measurements()[:45]
+    part = shipped(45)
     monkeypatch.setattr(module, "shipped_measurements", lambda: part)
     monkeypatch.chdir(tmp_path)
     path = kept_at(this_machine)

@@ -13,10 +13,10 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.request import TrialRequest
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import session
 from a3gnn_surrogate import residual
+from tests.shipped import shipped
 
 MiB = 2**20
 #: A hundred configurations and more, in which every kind of knob is left.
@@ -41,7 +41,7 @@ def quick_changes(trees: tuple[int, ...]) -> Iterator[tuple[Any, str, Any]]:
 
     The corpus is a part of the shipped one, fits have one of the numbers of `trees`, and front.png is empty.
     """
-    part = shipped_measurements()[:_ROWS]
+    part = shipped(_ROWS)
     yield session, "shipped_measurements", lambda: part
     yield residual, "_NUM_TREES", trees
     yield TuneResult, "plot", lambda self: SimpleNamespace(savefig=lambda file, dpi: file.touch())

@@ -46,7 +46,7 @@ def test_trials_that_kept_the_memory_but_not_the_time_are_not_said_to_need_memor
     lines: list[str] = []
     machine = formulas(late_on_disk)
     with pytest.raises(InfeasibleError) as caught:
-        quick_tune(executor=machine, memory_limit="4GiB", budget=60.0, notify=everything(lines))
+        quick_tune(executor=machine, memory_limit="4GiB", budget=15.0, notify=everything(lines))
     assert re.search(r"\d+ of them only because their time ended: they kept the limits on memory", str(caught.value))
     assert "Give a larger budget, as a duration" in str(caught.value)
     assert not [line for line in lines if line.startswith("nothing fits")]

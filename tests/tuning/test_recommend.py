@@ -18,7 +18,6 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.limits import FEASIBLE
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -33,6 +32,7 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.tell.recommendation_lines import recommendation_lines
 from a3gnn.units import parse_size
+from tests.shipped import shipped
 from tests.tuning.formulas import SMALL_SPACE, MiB
 
 TASK = Task(hidden_channels=16, fanouts=(3, 3))
@@ -44,7 +44,7 @@ Recommend = Callable[..., Recommendation]
 
 @pytest.fixture(scope="module")
 def part() -> list[Measurement]:
-    return shipped_measurements()[:_ROWS]
+    return shipped(_ROWS)
 
 
 @pytest.fixture

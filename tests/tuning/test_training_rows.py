@@ -11,7 +11,6 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.task import Task
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
@@ -19,6 +18,7 @@ from a3gnn.tuning.run import session
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.study.trial import Proposal
+from tests.shipped import shipped
 from tests.tuning.formulas import Formulas
 
 CONFIGS = (TrainConfig(), TrainConfig(batch_size=64))
@@ -34,7 +34,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Run:
     """Measures `CONFIGS` in a tune; returns how many rows its surrogate was fitted to, before and after."""
-    part = shipped_measurements()[:45]  # fitting to all would take longest
+    part = shipped(45)  # fitting to all would take longest
     monkeypatch.setattr(session, "shipped_measurements", lambda: part)
     request = TuneRequest(
         spec="tiny",

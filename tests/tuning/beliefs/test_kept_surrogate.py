@@ -11,7 +11,6 @@ import pytest
 
 import a3gnn_surrogate
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.tuning.beliefs import kept_surrogate
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.outcome.result import TuneResult
@@ -19,6 +18,7 @@ from a3gnn.tuning.run import session
 from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Predicted
+from tests.shipped import shipped
 
 
 class FirstTrials:
@@ -71,7 +71,7 @@ def test_the_second_tune_fits_nothing_before_its_first_trial(first: FirstTrials)
 
 def test_a_stale_one_is_never_used(first: FirstTrials, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     before = first("before")
-    part = shipped_measurements()[:45]
+    part = shipped(45)
     changed = [faster(row) for row in part]
     monkeypatch.setattr(session, "shipped_measurements", lambda: changed)
     after = first("after")
