@@ -40,7 +40,7 @@ RUNGS = 3
 _TOLD_APART, _NEAR_BEST = 40, 120
 #: Most seconds that the race's trials take beside training and evaluation, as a share of the budget. Guess: trials get
 #: a good half of the budget, and the race trains for a quarter of it.
-_AROUND_SHARE = 1 / 10
+_AROUND_SHARE = 1 / 6
 
 
 def recipe_search(task: Task) -> dict[str, list[Any]]:
