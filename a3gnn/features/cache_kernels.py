@@ -180,50 +180,81 @@ def clock(
     hand[0] = slot
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _ones(word: int) -> int:
-    """Returns the number of set bits of `word`, below 2 ** 32."""
-    word = word - ((word >> 1) & 0x55555555)
-    word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
-    return (((word + (word >> 4)) & 0x0F0F0F0F) * 0x01010101 & 0xFFFFFFFF) >> 24
-
-
 @njit(cache=True, nogil=True)
-def add_members(bits: NDArray[np.uint32], ids: NDArray[np.int32], add: bool) -> int:
-    """Returns how many of `ids` are not among the set `bits`, one per node; sets theirs if `add`.
+def want_rows(
+    state: NDArray[np.int32],
+    last: NDArray[np.int32],
+    ids: NDArray[np.int32],
+    place: int,
+    chunk: int,
+    loads: NDArray[np.int64],
+    frees: NDArray[np.int64],
+    add: bool,
+) -> None:
+    """Counts what the mini-batch `place` changes if it needs the rows of `ids`, and marks them if `add`.
 
-    Without `add`, an id that occurs twice counts twice.
+    `state` is a node's slot; -1 if no mini-batch needs it, and -2 minus the last mini-batch that does if its row is not
+    held. `last` has the last mini-batch per slot. `loads` counts rows to read per chunk of `chunk` nodes, and `frees`
+    rows that nobody needs after each mini-batch.
     """
-    new = 0
+    frees[place] = len(ids)
     for i in range(len(ids)):
-        word, bit = ids[i] >> 5, ids[i] & 31
-        if not (np.int64(bits[word]) >> bit) & 1:
-            new += 1
+        at = state[ids[i]]
+        if at >= 0:
+            frees[last[at]] -= 1
             if add:
-                bits[word] = np.uint32(np.int64(bits[word]) | (np.int64(1) << bit))
-    return new
+                last[at] = place
+        else:
+            if at == -1:
+                loads[ids[i] // chunk] += 1
+            else:
+                frees[-2 - at] -= 1
+            if add:
+                state[ids[i]] = -2 - place
 
 
 @njit(cache=True, nogil=True)
-def count_before(bits: NDArray[np.uint32], before: NDArray[np.int32]) -> None:
-    """Writes the number of set bits before each word to `before`."""
-    total = 0
-    for word in range(len(bits)):
-        before[word] = total
-        total += _ones(np.int64(bits[word]))
-
-
-@njit(cache=True, nogil=True)
-def members(bits: NDArray[np.uint32], low: int, high: int) -> NDArray[np.int32]:
-    """Returns the nodes of the set bits in words `low` to `high`, int32, ascending."""
-    found, count = np.empty(32 * (high - low), dtype=np.int32), 0
-    for word in range(low, high):
-        left = np.int64(bits[word])
-        while left:
-            found[count] = 32 * word + _ones((left & -left) - 1)
+def wanted_rows(state: NDArray[np.int32], low: int, high: int) -> NDArray[np.int32]:
+    """Returns the nodes from `low` to `high` that mini-batches need and whose rows are not held, int32, ascending."""
+    found, count = np.empty(high - low, dtype=np.int32), 0
+    for node in range(low, high):
+        if state[node] < -1:
+            found[count] = node
             count += 1
-            left &= left - 1
     return found[:count]
+
+
+@njit(cache=True, nogil=True)
+def place_rows(
+    state: NDArray[np.int32], last: NDArray[np.int32], ids: NDArray[np.int32], slots: NDArray[np.int32]
+) -> None:
+    """Notes that `slots` hold the rows of `ids`, which mini-batches need."""
+    for i in range(len(ids)):
+        last[slots[i]] = -2 - state[ids[i]]
+        state[ids[i]] = slots[i]
+
+
+@njit(cache=True, nogil=True)
+def release_rows(
+    state: NDArray[np.int32],
+    last: NDArray[np.int32],
+    ids: NDArray[np.int32],
+    place: int,
+    chunk: int,
+    loads: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """Forgets the rows of `ids` that no mini-batch needs after `place`; returns the slots that held them, int32."""
+    slots, count = np.empty(len(ids), dtype=np.int32), 0
+    for i in range(len(ids)):
+        at = state[ids[i]]
+        if at >= 0 and last[at] == place:
+            slots[count] = at
+            count += 1
+            state[ids[i]] = -1
+        elif at == -2 - place:
+            loads[ids[i] // chunk] -= 1
+            state[ids[i]] = -1
+    return slots[:count].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -241,29 +272,3 @@ def block_bounds(ids: NDArray[np.int32], row_bytes: int, gap_bytes: int, most_by
             count += 1
     bounds[count] = len(ids)
     return bounds[: count + 1]
-
-
-@njit(cache=True, nogil=True)
-def redirect_members(
-    base: int,
-    row_bytes: int,
-    num_rows: int,
-    bits: NDArray[np.uint32],
-    before: NDArray[np.int32],
-    ids: NDArray[np.int32],
-    addresses: NDArray[np.int64],
-) -> int:
-    """Overwrites the addresses of the `ids` among the set `bits`; returns their number.
-
-    The rows of the first `num_rows` set bits are at address `base`, in their order.
-    """
-    found = 0
-    for i in range(len(ids)):
-        word, bit = ids[i] >> 5, ids[i] & 31
-        held = np.int64(bits[word])
-        if (held >> bit) & 1:
-            row = before[word] + _ones(held & ((np.int64(1) << bit) - 1))
-            if row < num_rows:
-                addresses[i] = base + row * row_bytes
-                found += 1
-    return found

@@ -50,13 +50,13 @@ from a3gnn.graphs.synthetic import write as write_synthetic
 from a3gnn.graphs.typed import check_typed, hetero_of, typed_graph
 from a3gnn.graphs.validate import Finite, check_ids, num_rows
 from a3gnn.notify import ConversionProgress
-from a3gnn.storage.atomic import need_room, replacing
+from a3gnn.storage.atomic import replacing
 from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.graph_copies import source_of
 from a3gnn.storage.npy import open_npy
 from a3gnn.storage.npz_members import Member, Pipe
 from a3gnn.storage.stamp import verify_once
-from a3gnn.storage.unfinished import Unfinished
+from a3gnn.storage.unfinished import GrowingFile, Mark, Unfinished
 from a3gnn.units import printable
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ DEFAULT_MEMORY_BYTES = 1 << 30
 # Sizes of a read, so a file of any size costs tens of MiB. Guesses.
 _BYTES_PER_PIECE = 1 << 22
 _EDGES_PER_PIECE = 1 << 21
+#: Memory per node of the largest type: its masks are added as integers of 8 bytes.
+_TYPED_NODE_BYTES = 32
 #: Arrays that are read through a pipe if they are compressed; the others take bytes per node, and are unpacked.
 _PIPED = ("edge_index", "x", *EDGE_VALUES)
 
@@ -85,7 +87,7 @@ def convert(
     or 8 bytes per node, whichever is more, independent of the number of features. `say` gets the bytes of memory and
     disk before the first is written. Graphs of PyG and OGB are read into RAM by their libraries.
 
-    A conversion of an .npz file or a synthetic graph that was killed is continued by the next one from the same source.
+    A killed conversion of a synthetic graph or of a file is continued by the next one from the same source.
     The hidden folder of what is finished is beside `folder`. Checksums prove its files before they are used.
 
     A graph of several types, or of events with times, becomes a folder of all its attributes, which `Loader` opens. It
@@ -179,7 +181,9 @@ def _streamed(spec: GraphLike) -> tuple[Callable[[Draft], None] | None, str | No
         if split is None:
             return partial(_write_typed_npz, path), source
     data = None if split is not None else typed_graph(of, mapped=True)
-    return (None if data is None else partial(_write_data, data)), None
+    if data is None:
+        return None, None
+    return partial(_write_data, data), source_of(path) if path.is_file() else None
 
 
 def _write_synthetic(parameters: str, split: Split | None, draft: Draft) -> None:
@@ -202,7 +206,29 @@ def _write_data(data: Data | HeteroData, draft: Draft) -> None:
 
 def _write_typed_npz(path: Path, draft: Draft) -> None:
     """Writes the graph of several types in the .npz file at `path` to `draft`, as `_write_npz` does."""
-    write_data(hetero_of(_unpacked(path, draft, array_names(path)), path, draft), draft)
+    source = source_of(path)
+    with readable(path):
+        archive = zipfile.ZipFile(path)
+    with archive, ExitStack() as pipes:
+        with readable(path):
+            found = {name: _member(path, archive, name) for name in array_names(path)}
+        _plan_typed(found, draft)
+        write_data(hetero_of(_arrays(path, archive, found, draft, pipes), path, draft), draft, is_told=True)
+    if source_of(path) != source:
+        raise GraphError(f"{path} changed while it was converted; convert it again")
+
+
+def _plan_typed(found: Mapping[str, Member], draft: Draft) -> None:
+    """Prints and checks what the arrays of several types take as they are stored."""
+    result = more = nodes = 0
+    for name, one in found.items():
+        size = math.prod(one.shape)
+        kept = 8 * size if name.startswith(("edge_index__", "x_ind")) else one.nbytes
+        result += kept
+        if name.startswith(("x_data__", "x_ind")) or (one.begin is None and kept != one.nbytes):
+            more += one.nbytes  # scratch files; the others become files of the result
+        nodes = max(nodes, *one.shape[:1], 0)
+    draft.tell(result, result + more, _TYPED_NODE_BYTES * nodes)
 
 
 def _write_npz(path: Path, split: Split | None, draft: Draft) -> None:
@@ -222,6 +248,7 @@ def _write_npz(path: Path, split: Split | None, draft: Draft) -> None:
         names = array_names(path)
         with readable(path):
             found = {name: _member(path, archive, name) for name in needed_arrays(names, path)}
+        _plan(found, sum(found[name].nbytes for name in _read_elsewhere(found)[1]), draft)
         arrays = _arrays(path, archive, found, draft, pipes)
         notes = _write_labels(arrays, features_in(arrays, path), split, draft)
         others = left_out(names, arrays)
@@ -237,16 +264,20 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Member:
         return Member.read(path, archive, name)
 
 
+def _read_elsewhere(found: Mapping[str, Member]) -> tuple[list[str], list[str]]:
+    """Returns the names of the arrays that can be read through a pipe, and of the compressed others."""
+    piped = [name for name in _PIPED if name in found and (name == "edge_index" or not found[name].fortran)]
+    return piped, [name for name, one in found.items() if one.begin is None and name not in piped]
+
+
 def _arrays(
     path: Path, archive: zipfile.ZipFile, found: Mapping[str, Member], draft: Draft, pipes: ExitStack
 ) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of an .npz file, after a look at the disk: maps, pipes, and the others as scratch files.
+    """Returns the arrays of an .npz file: maps, pipes, and the others as scratch files.
 
     `pipes` closes the pipes. Stored members are compared with their checksums; dense features when they are written.
     """
-    piped = [name for name in _PIPED if name in found and (name == "edge_index" or not found[name].fortran)]
-    unpacked = [name for name, one in found.items() if one.begin is None and name not in piped]
-    _plan(found, sum(found[name].nbytes for name in unpacked), draft)
+    piped, unpacked = _read_elsewhere(found)
     is_known = draft.unfinished is not None and draft.unfinished.stage("checksums") is not None
     stored = [one for name, one in found.items() if one.begin is not None and (name != "x" or one.fortran)]
     total, done = sum(one.info.file_size for one in stored), 0
@@ -313,7 +344,7 @@ def _save_ids(masks: Mapping[str, NDArray[np.bool_]], draft: Draft) -> None:
 def _write_edges(arrays: Mapping[str, NDArray[Any]], num_nodes: int, draft: Draft) -> tuple[str, ...]:
     """Writes edges and their values, and returns notes on them."""
     edge_index, values = arrays["edge_index"], edge_values_in(arrays)
-    counts = draft.write_edges(_pieces(edge_index, num_nodes, draft.name), edge_index.shape[1], num_nodes)
+    counts = draft.write_edges(partial(_pieces, edge_index, num_nodes, draft.name), edge_index.shape[1], num_nodes)
     adjacency = open_npy(draft.folder / "indptr.npy"), open_npy(draft.folder / "indices.npy")
     for name, array in values.items():
         draft.fill(name, stored_shape(name, array, counts.kept), partial(place_values, edge_index, array, *adjacency))
@@ -379,25 +410,25 @@ def _unpacked(path: Path, draft: Draft, needed: Sequence[str]) -> dict[str, NDAr
     """Returns the `needed` arrays of the file as memory maps of scratch files."""
     with readable(path):
         archive = zipfile.ZipFile(path)
+    found, done = {}, 0
     with archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         total = sum(members[name].file_size for name in needed)
-        need_room(draft.folder, total)
-        done = 0
-        places = {name: draft.scratch / f"{i}.npy" for i, name in enumerate(needed)}  # a name may lead elsewhere
-        for name in needed:
-            with places[name].open("wb") as file:
+
+        def write(name: str, place: Path) -> Mark:
+            nonlocal done
+            with GrowingFile(place) as file:
                 for piece in _content(path, archive, members[name]):
-                    file.write(piece)
+                    file.append(memoryview(piece))
                     done += len(piece)
                     draft.progress("unpacking", done, total)
-    with readable(path):
-        return {name: _opened(name, places[name], draft) for name in needed}
+            return file.mark
 
-
-def _opened(name: str, place: Path, draft: Draft) -> NDArray[Any]:
-    with naming(name):
-        return draft.open(place)
+        for name in needed:
+            scratch = draft.written(f"unpacked {name}", partial(write, name))
+            with readable(path), naming(name):
+                found[name] = draft.open(scratch)
+    return found
 
 
 def _content(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:

@@ -14,7 +14,6 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.draft import Draft
 from a3gnn.graphs.folder import read_data
 from a3gnn.graphs.pyg import array_of
-from a3gnn.storage.atomic import need_room
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,8 +29,13 @@ _PARTS = {
 _NAME_LENGTH = 40
 
 
-def write_data(data: Data | HeteroData, draft: Draft) -> None:
+def write_data(data: Data | HeteroData, draft: Draft, *, is_told: bool = False) -> None:
     """Writes `data` to `draft`: its tensors and arrays as .npy files, other values to its layout.
+
+    Args:
+        data: The object.
+        draft: The destination.
+        is_told: Whether the draft has printed what the conversion takes.
 
     Raises:
         GraphError: An attribute is neither numbers nor text.
@@ -43,7 +47,8 @@ def write_data(data: Data | HeteroData, draft: Draft) -> None:
     stores = [[store._key, _attributes(store, arrays)] for store in data.stores]
     draft.layout = {"class": "HeteroData" if isinstance(data, HeteroData) else "Data", "stores": stores}
     total, done = sum(array.nbytes for array in arrays.values()), 0
-    need_room(draft.folder, sum(array.nbytes for array in arrays.values() if not draft.moves(array)))
+    if not is_told:
+        draft.tell(total, total, 0)
     for name, array in arrays.items():
         draft.put(name, array)
         done += array.nbytes

@@ -49,10 +49,20 @@ _NODE_BYTES, _PROCESS_BYTES = 8, 384 << 20
 _RANGE_NODE_BYTES = 24
 #: Part of the budget for a range's nodes, beside the half for its entries. Guess.
 _RANGE_SHARE = 8
+#: Disk of scratch files beside the result, in parts of it. With narrow features, edges are read several times for that.
+_SCRATCH_SHARE = 0.1
 #: Bytes of edges or features that a killed conversion writes again at most. Guess: less than a second of a disk.
 _KEPT_BYTES = 1 << 28
 # Values per copy, so features of any size cost tens of MiB. Guess.
 _VALUES_PER_PIECE = 1 << 22
+
+
+class Scratch(NamedTuple):
+    """A scratch file: its path, and the stage and the mark by which it is found after a kill; without, it is not."""
+
+    path: Path
+    stage: str = ""
+    mark: Mark | None = None
 
 
 @dataclass
@@ -80,7 +90,9 @@ class Draft:
     notes: tuple[str, ...] = ()
     layout: dict[str, Any] | None = None
     unfinished: Unfinished | None = None
-    _opened: dict[int, tuple[Path, NDArray[Any]]] = field(default_factory=dict)
+    _passes: int = 1
+    _opened: dict[int, tuple[Scratch, NDArray[Any]]] = field(default_factory=dict)
+    _casts: int = 0
 
     def plan(
         self,
@@ -106,35 +118,69 @@ class Draft:
         """
         others += 8 * (num_nodes + 1)
         result = _EDGE_BYTES * num_edges + others + features
-        needed = max(EDGE_DISK_BYTES * num_edges + others, result) + unpacked
+        scratch = _SCRATCH_EDGE_BYTES * num_edges
+        if scratch > self.memory_bytes:
+            self._passes = math.ceil(scratch / (_SCRATCH_SHARE * result + features))
+        needed = max(result - features + scratch // self._passes, result) + unpacked
         of_edges = self.memory_bytes // 2 + self.memory_bytes // _RANGE_SHARE
-        memory = max(of_edges, node_bytes * num_nodes) + _PROCESS_BYTES
+        self.tell(result, needed, max(of_edges, node_bytes * num_nodes))
+
+    def tell(self, result: int, needed: int, memory: int) -> None:
+        """Prints what the conversion takes, and checks that the disk has it.
+
+        Args:
+            result: Bytes of the result.
+            needed: Most bytes of disk, the result included.
+            memory: Bytes of memory, without the process itself.
+
+        Raises:
+            OSError: The disk has less room.
+        """
+        passes = f", and reads the edges {self._passes} times" if self._passes > 1 else ""
         self.progress.say(
             f"the graph takes up to {format_size(result)} of disk, and {format_size(needed - result)} more while it is "
-            f"written; the conversion takes up to {format_size(memory)} of memory"
+            f"written; the conversion takes up to {format_size(memory + _PROCESS_BYTES)} of memory{passes}"
         )
         held = sum(path.stat().st_blocks * 512 for path in self.folder.parent.rglob("*") if path.is_file())
         need_room(self.folder, needed - held)
 
-    def open(self, path: Path) -> NDArray[Any]:
-        """Returns the array in the scratch file at `path`, an .npy file, as a memory map."""
-        array = open_npy(path)
-        self._opened[array.ctypes.data] = path, array
+    def open(self, scratch: Scratch) -> NDArray[Any]:
+        """Returns the array in the .npy file `scratch` as a memory map."""
+        array = open_npy(scratch.path)
+        self._opened[array.ctypes.data] = scratch, array
         return array
+
+    def written(self, stage: str, write: Callable[[Path], Mark]) -> Scratch:
+        """Returns the scratch file that `write` writes and marks, or that a killed conversion has written as `stage`.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        found = self.unfinished.stage(stage) if self.unfinished else None
+        if found is not None:
+            path = self.folder.parent / found["path"]
+            return Scratch(path, stage, found["files"][path.name])
+        path = Path(tempfile.mkdtemp(dir=self.scratch)) / "array.npy"  # a name may lead elsewhere
+        return self._kept(Scratch(path, stage, write(path)))
+
+    def _kept(self, scratch: Scratch) -> Scratch:
+        if self.unfinished is not None and scratch.mark is not None:
+            path = str(scratch.path.relative_to(self.folder.parent))
+            self.unfinished.keep(scratch.stage, {scratch.path: scratch.mark}, path=path)
+        return scratch
 
     def cast(self, array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
         """Returns `array` in `dtype`: itself, or the memory map of another scratch file."""
         if array.dtype == dtype:
             return array
-        path = Path(tempfile.mkdtemp(dir=self.scratch)) / "cast.npy"
-        save_npy(path, array, dtype)
-        return self.open(path)
+        stage, self._casts = f"cast {self._casts}", self._casts + 1
+        return self.open(self.written(stage, lambda path: save_npy(path, array, dtype)))
 
     def canonical(self, features: SparseFeatures) -> SparseFeatures:
         """Returns `features` as stored, with columns ascending and distinct in each row, in scratch files."""
         folder = Path(tempfile.mkdtemp(dir=self.scratch))
         write_features(canonical_pieces(features), features.shape[0], folder, self.progress)
-        found = features_from({path.stem: self.open(path) for path in folder.iterdir()})
+        found = features_from({path.stem: self.open(Scratch(path)) for path in folder.iterdir()})
         assert isinstance(found, SparseFeatures)
         return found
 
@@ -146,7 +192,9 @@ class Draft:
         """
         target = self.folder / f"{name}.npy"
         if self.moves(array):
-            os.replace(self._opened.pop(array.ctypes.data)[0], target)
+            scratch, _ = self._opened.pop(array.ctypes.data)
+            os.replace(scratch.path, target)
+            self._kept(scratch._replace(path=target))
         elif self.unfinished is None:
             save_npy(target, array)
         elif self.unfinished.stage(name) is None:
@@ -157,10 +205,10 @@ class Draft:
         _, whole = self._opened.get(array.ctypes.data, (None, np.empty(0, dtype=[])))
         return array.flags.c_contiguous and (array.shape, array.dtype) == (whole.shape, whole.dtype)
 
-    def write_edges(self, pieces: EdgePieces, num_edges: int, num_nodes: int) -> EdgeCounts:
+    def write_edges(self, pieces: Callable[[], EdgePieces], num_edges: int, num_nodes: int) -> EdgeCounts:
         """Writes the adjacency as `write_adjacency`, or what a killed conversion has left of it."""
         places = self.folder, self.scratch, self.memory_bytes, self.progress
-        return write_adjacency(pieces, num_edges, num_nodes, *places, self.unfinished)
+        return write_adjacency(pieces, num_edges, num_nodes, *places, self.unfinished, self._passes)
 
     def write_features(self, pieces: FeaturePieces, num_nodes: int) -> int:
         """Writes features as `write_features`, or what a killed conversion has left of them."""
@@ -227,7 +275,7 @@ def num_ranges(num_edges: int, num_nodes: int, memory_bytes: int) -> int:
 
 
 def write_adjacency(
-    pieces: EdgePieces,
+    pieces: Callable[[], EdgePieces],
     num_edges: int,
     num_nodes: int,
     folder: Path,
@@ -235,50 +283,61 @@ def write_adjacency(
     memory_bytes: int,
     progress: ConversionProgress,
     unfinished: Unfinished | None = None,
+    passes: int = 1,
 ) -> EdgeCounts:
     """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
 
     Edges first go to scratch files by ranges of targets. Then each range's rows are filled in RAM, as many at a time as
     the budget holds. They are sorted, freed of duplicates and appended to the result, and the scratch file is deleted.
+    Several passes over the edges take a part of the ranges each.
 
     Args:
-        pieces: The edges: (sources, targets) with ids in [0, num_nodes).
+        pieces: Begins the edges: (sources, targets) with ids in [0, num_nodes).
         num_edges: Upper bound on their number.
         num_nodes: Number of nodes.
         folder: Destination of the result.
-        scratch: Folder for temporary files of 8 bytes per edge.
+        scratch: Folder for temporary files of 8 bytes per edge of a pass.
         memory_bytes: Budget for the rows in RAM; a single row may take more.
         progress: Called with the progress of the conversion.
         unfinished: What a killed process has finished of the same edges, in the same pieces.
+        passes: How often the edges are read.
 
     Raises:
         OSError: A file can't be written.
     """
     found = unfinished.stage("adjacency") if unfinished else None
-    done = _Done(**found["done"]) if found else _Done(num_ranges(num_edges, num_nodes, memory_bytes))
+    per_pass = -(-num_ranges(num_edges, num_nodes, memory_bytes) // passes)
+    done = _Done(**found["done"]) if found else _Done(min(per_pass * passes, num_nodes), per_pass)
     marks: dict[str, Mark] = found["files"] if found else {}
     for path in () if found else scratch.glob("edges-*"):
         path.unlink()  # of a killed process, but damaged
+    with (
+        NpyWriter(folder / "indptr.npy", np.int64, mark=marks.get("indptr.npy")) as indptr,
+        NpyWriter(folder / "indices.npy", np.int32, mark=marks.get("indices.npy")) as indices,
+    ):
 
-    def keep(files: dict[Path, Mark]) -> None:
-        if unfinished is not None:
-            unfinished.keep("adjacency", files, done=dataclasses.asdict(done))
+        def keep(files: dict[Path, Mark]) -> None:
+            if unfinished is not None:
+                rows = {folder / "indptr.npy": indptr.mark, folder / "indices.npy": indices.mark}
+                unfinished.keep("adjacency", rows | files, done=dataclasses.asdict(done))
 
-    with EdgeBuckets(scratch, num_nodes, done, marks) as buckets:
-        if not done.read:
-            _read_edges(pieces, num_edges, buckets, done, keep, progress)
-        with (
-            NpyWriter(folder / "indptr.npy", np.int64, mark=marks.get("indptr.npy")) as indptr,
-            NpyWriter(folder / "indices.npy", np.int32, mark=marks.get("indices.npy")) as indices,
-        ):
-            if not done.ranges_written:
-                indptr.append(np.zeros(1, dtype=np.int64))
-            for bucket in buckets.read():
-                most = max(1, memory_bytes // _BUDGET_BYTES_PER_ENTRY)
-                done.kept = _write_rows(bucket, most, done.kept, indptr, indices)
-                done.ranges_written += 1
-                keep({folder / "indptr.npy": indptr.mark, folder / "indices.npy": indices.mark, **buckets.marks()})
-                progress("sorting rows", bucket.last, num_nodes)
+        if not indptr.mark.size:
+            indptr.append(np.zeros(1, dtype=np.int64))
+        most = max(1, memory_bytes // _BUDGET_BYTES_PER_ENTRY)
+        last = 0
+        while last < num_nodes:
+            with EdgeBuckets(scratch, num_nodes, done, marks) as buckets:
+                if not done.read:
+                    _read_edges(pieces, num_edges, buckets, done, keep, progress)
+                for bucket in buckets.read():
+                    done.kept = _write_rows(bucket, most, done.kept, indptr, indices)
+                    done.ranges_written += 1
+                    last = bucket.last
+                    if done.ranges_written == buckets.last and last < num_nodes:
+                        done.read, done.given = False, 0  # the next pass
+                    keep(buckets.marks())
+                    progress("sorting rows", last, num_nodes)
+                last = max(last, buckets.end)
     return EdgeCounts(done.given, done.loops, done.kept)
 
 
@@ -288,14 +347,16 @@ class _Done:
 
     Attributes:
         ranges: Ranges of targets in all.
-        given: Edges that are in the scratch files.
-        loops: Self loops among them.
-        read: Whether these are all edges.
+        ranges_per_pass: Of them in one pass over the edges.
+        given: Edges that this pass has read.
+        loops: Self loops that the first pass has read.
+        read: Whether this pass has read all edges.
         ranges_written: Ranges whose rows are written, and whose scratch files are deleted.
         kept: Edges in these rows.
     """
 
     ranges: int
+    ranges_per_pass: int
     given: int = 0
     loops: int = 0
     read: bool = False
@@ -304,7 +365,7 @@ class _Done:
 
 
 def _read_edges(
-    pieces: EdgePieces,
+    pieces: Callable[[], EdgePieces],
     num_edges: int,
     buckets: EdgeBuckets,
     done: _Done,
@@ -313,13 +374,14 @@ def _read_edges(
 ) -> None:
     """Writes the edges after the first `done.given` to `buckets`."""
     seen = unkept = 0
-    for sources, targets in pieces:
+    for sources, targets in pieces():
         seen += len(sources)
         if seen <= done.given:
             continue
         buckets.add(sources, targets)
         done.given += len(sources)
-        done.loops += int(np.count_nonzero(sources == targets))
+        if not buckets.first:
+            done.loops += int(np.count_nonzero(sources == targets))
         unkept += _SCRATCH_EDGE_BYTES * len(sources)
         progress("reading edges", done.given, num_edges)
         if unkept >= _KEPT_BYTES:
@@ -344,21 +406,29 @@ class Bucket(NamedTuple):
 
 
 class EdgeBuckets:
-    """Files of edges in a scratch folder, one for each range of targets; a context manager.
+    """Files of edges in a scratch folder, one for each range of targets of a pass; a context manager.
 
     Args:
         folder: Folder of the files, each of which is deleted after it is read.
         num_nodes: Nodes of the graph.
-        done: The number of files, and how far a killed process came.
+        done: The number of files, and how far this process, or a killed one, came.
         marks: The finished parts of its files, by name.
+
+    Attributes:
+        first, last: The first range of the pass, and one past its last.
+        end: One past the last target of the pass.
     """
 
     def __init__(self, folder: Path, num_nodes: int, done: _Done, marks: Mapping[str, Mark]) -> None:
         self._num_nodes, self._done = num_nodes, done
         self._width = -(-num_nodes // done.ranges)
-        self._paths = [folder / f"edges-{i}" for i in range(-(-num_nodes // self._width))]
-        self._marks = {path: marks[path.name] for path in self._paths if path.name in marks}
-        self._files = [] if done.read else [GrowingFile(path, self._marks.get(path)) for path in self._paths]
+        ranges = -(-num_nodes // self._width)
+        self.first = min(done.ranges_written, ranges - 1) // done.ranges_per_pass * done.ranges_per_pass
+        self.last = min(self.first + done.ranges_per_pass, ranges)
+        self.end = min(self.last * self._width, num_nodes)
+        self._paths = {i: folder / f"edges-{i}" for i in range(self.first, self.last)}
+        self._marks = {path: marks[path.name] for path in self._paths.values() if path.name in marks}
+        self._files = [] if done.read else [GrowingFile(path, self._marks.get(path)) for path in self._paths.values()]
 
     def __enter__(self) -> Self:
         return self
@@ -371,21 +441,24 @@ class EdgeBuckets:
 
     def marks(self) -> dict[Path, Mark]:
         """Returns the parts of the files that are not read yet."""
-        self._marks |= {path: file.mark for path, file in zip(self._paths, self._files, strict=False)}
-        return {path: self._marks[path] for path in self._paths[self._done.ranges_written :]}
+        self._marks |= {path: file.mark for path, file in zip(self._paths.values(), self._files, strict=False)}
+        return {path: self._marks[path] for i, path in self._paths.items() if i >= self._done.ranges_written}
 
     def add(self, sources: NDArray[np.int32], targets: NDArray[np.int32]) -> None:
         """Writes edges to the files of their targets; both int32, shape (n,), ids in [0, num_nodes)."""
-        pairs, ends = sort_into_buckets(sources, targets, self._width, len(self._files))
+        if self.first or self.end < self._num_nodes:
+            inside = (targets >= self.first * self._width) & (targets < self.end)
+            sources, targets = sources[inside], targets[inside]
+        pairs, ends = sort_into_buckets(sources, targets, self._width, self.last)
         start = 0
-        for file, end in zip(self._files, ends.tolist(), strict=True):
+        for file, end in zip(self._files, ends[self.first :].tolist(), strict=True):
             file.append(pairs[start:end].reshape(-1).view(np.uint8).data)
             start = end
 
     def read(self) -> Iterator[Bucket]:
         """Yields the buckets by rising targets, and deletes each file when the caller asks for the next bucket."""
-        first = self._done.ranges_written
-        for i, path in enumerate(self._paths[first:], first):
+        for i in range(self._done.ranges_written, self.last):
+            path = self._paths[i]
             pairs = (
                 np.asarray(np.memmap(path, dtype=np.int32, mode="r"))
                 if path.stat().st_size

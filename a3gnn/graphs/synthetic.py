@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,7 @@ def write(parameters: str, draft: Draft) -> None:
     draft.save("labels", labels)
     for name, ids in zip(("train_ids", "val_ids", "test_ids"), _split(recipe), strict=True):
         draft.save(name, ids)
-    draft.write_edges(_both_directions(recipe, labels), num_edges, recipe.nodes)
+    draft.write_edges(partial(_both_directions, recipe, labels), num_edges, recipe.nodes)
     draft.write_features(feature_pieces(recipe, labels), recipe.nodes)
 
 

@@ -1,4 +1,4 @@
-"""`Hyperbatches`: samples many mini-batches ahead, and reads the rows that they need from the disk once.
+"""`Hyperbatches`: samples many mini-batches ahead, and reads the rows that they need from the disk in sweeps.
 
 A mini-batch is a pure function of its seed, epoch and index, so the rows of the next ones are known early. Their
 distinct rows, read in the order of the file, take a small part of the time that reads row by row take.
@@ -6,34 +6,37 @@ distinct rows, read in the order of the file, take a small part of the time that
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
-from time import perf_counter
 
 from a3gnn.config import TrainConfig
-from a3gnn.features.ahead import AheadCache, Half
+from a3gnn.features.ahead import AheadCache
 from a3gnn.features.host_store import DenseHostStore
+from a3gnn.pipeline.divided import DividedStages
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.pipeline.stages import SampledBatch, Stages
+from a3gnn.storage.blocks import READERS
 from a3gnn.threads import pool
-from a3gnn.threads.ordered_map import WAKE_S, ordered_map
+from a3gnn.threads.ordered_map import ordered_map
 
-#: Least hyperbatches per epoch: the first one is read before training begins. Guess.
+#: Least sweeps per epoch: the first one passes the file before training begins. Guess.
 _LEAST_PER_EPOCH = 4
+#: Growth of the mini-batches per sweep, as long as they fit. Guess.
+_GROWTH = 1.25
 #: Seconds between two checks of progress.
 _CHECK_S = 0.002
 
 
 class Hyperbatches:
-    """Fills the cache of one epoch's mini-batches, a hyperbatch at a time.
+    """Fills the cache of one epoch's mini-batches while they are trained.
 
-    While mini-batches of one hyperbatch are trained, a thread samples the next one and reads its rows. A hyperbatch
-    ends where half of the cache is full. Mini-batches are handed out as the next hyperbatch advances, so that each one
-    takes its share of the disk's time, and any few of them show the speed of all.
+    For every mini-batch that is trained, a thread samples one and moves the sweep of the file on by its share, so that
+    any few mini-batches show the speed of all. Mini-batches are handed out once their rows are in memory.
 
-    No thread waits for the caller. If the mini-batches of the last but one hyperbatch are still under way, further
-    ones are handed out before their rows are in memory, and read them through the memory map.
+    No thread waits for the caller. If no mini-batch is ready and the sweep waits for room, the next one is handed out
+    before its rows are in memory, and reads them through the memory map.
 
     Args:
         stages: Sample, and keep the samples until they are gathered. Their store has the cache, if there is one.
@@ -46,14 +49,17 @@ class Hyperbatches:
 
     def __init__(self, stages: Stages, config: TrainConfig, num_batches: int) -> None:
         self._stages = stages
-        self._workers = 1 if config.parallel_mode == "sequential" else config.num_workers
-        self._most = max(self._workers + 2, -(-num_batches // _LEAST_PER_EPOCH))
-        self._expected = self._most
-        self._sampling_share, self._progress = 0.5, 0.0
+        depths = stages.depths if isinstance(stages, DividedStages) else None
+        ahead = 0 if config.parallel_mode == "sequential" else config.num_workers
+        self._workers = max(ahead, 1)
+        self._lag = (ahead if depths is None else sum(depths)) + 2  # the caller's, and one that waits for it
+        self._most = max(self._lag, -(-num_batches // _LEAST_PER_EPOCH))
+        self._per_sweep = self._due = 0.0
+        self._in_sweep = 0
         self._stops = False
-        self._place = 0
         self._sampled: Iterator[tuple[PlannedBatch, SampledBatch]] = iter(())
-        self._returned: list[tuple[PlannedBatch, SampledBatch]] = []
+        self._refused: tuple[PlannedBatch, SampledBatch] | None = None
+        self._line = deque[PlannedBatch]()
         self.done = 0
 
     def batches(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[PlannedBatch, None, None]:
@@ -73,78 +79,59 @@ class Hyperbatches:
                 yield from self._in_turn(cache)
         finally:
             self._stages.held.clear()
+            cache.clear()
             cache.in_use.release()
 
     def _in_turn(self, cache: AheadCache) -> Generator[PlannedBatch, None, None]:
-        given = 0
-        with ThreadPoolExecutor(1, "a3gnn-worker") as executor:
-
-            def begin() -> Future[list[PlannedBatch]]:
-                self._progress = 0.0
-                self._place ^= 1
-                return executor.submit(self._prepare, cache, cache.halves[self._place])
-
+        given, self._due = 0, float(cache.position)
+        with ThreadPoolExecutor(READERS, "a3gnn-worker") as readers, ThreadPoolExecutor(1, "a3gnn-worker") as executor:
+            sweep = executor.submit(self._sweep, cache, readers)
             try:
-                coming = begin()
-                while ready := _result(coming):
-                    start, paced, following = given, 0, None
-                    for place, one in enumerate(ready):
-                        if following is None and self.done >= start:
-                            following, paced = begin(), place
-                        if following is not None:
-                            self._pace(following, (place - paced) / (len(ready) - paced))
-                        given += 1
-                        yield one
-                    while following is None:
-                        if self.done >= start:
-                            following = begin()
-                        elif (pair := self._next()) is None:
+                while True:
+                    if sweep.done():
+                        sweep.result()
+                        sweep = executor.submit(self._sweep, cache, readers)
+                    while cache.ready <= given and not sweep.done():
+                        wait([sweep], _CHECK_S)
+                    if cache.ready <= given:
+                        sweep.result()
+                        if not self._line and not self._add_next(cache, even_if_full=True):
                             return
-                        else:
-                            given += 1
-                            yield self._kept(*pair)
-                    coming = following
+                    given += 1
+                    yield self._line.popleft()
             finally:
                 self._stops = True
 
-    def _prepare(self, cache: AheadCache, half: Half) -> list[PlannedBatch]:
-        """Samples the next hyperbatch and reads its rows to `half`; returns its mini-batches, none at the end."""
-        cache.empty(half)
-        taken, begin = list[PlannedBatch](), perf_counter()
-        while (pair := self._next()) is not None:
-            one, sampled = pair
-            ids, nbytes = sampled.subgraph.n_id, sampled.subgraph.nbytes
-            if self._stops or (taken and (len(taken) >= self._most or not half.fits(ids, nbytes))):
-                self._returned.append(pair)
-                break
-            half.add(ids, nbytes)
-            taken.append(self._kept(one, sampled))
-            self._progress = self._sampling_share * min(len(taken) / self._expected, 1.0)
-        share, read = self._sampling_share, perf_counter()
-        self._expected = max(len(taken), 1)
-        if taken:
-            cache.load(half, lambda part: self._notified(share + (1 - share) * part))
-            self._sampling_share = (read - begin) / max(perf_counter() - begin, 1e-9)
-        return taken
+    def _sweep(self, cache: AheadCache, readers: ThreadPoolExecutor) -> None:
+        """Adds mini-batches and reads their rows until enough of them are ready, or until it needs the caller."""
+        while not self._stops:
+            while cache.finished < self.done:
+                cache.finish()
+            if cache.position + 1 <= self._due:
+                if not cache.advance(readers):
+                    return
+                if cache.position % cache.num_chunks == 0:
+                    self._per_sweep = min(_GROWTH * self._in_sweep + 1, self._most)
+                    self._in_sweep = 0
+            elif cache.ready - cache.finished >= self._lag or not (self._add_next(cache) or cache.unready):
+                return
+            else:
+                self._due += cache.num_chunks / self._per_sweep
 
-    def _next(self) -> tuple[PlannedBatch, SampledBatch] | None:
-        return self._returned.pop() if self._returned else next(self._sampled, None)
-
-    def _notified(self, progress: float) -> bool:
-        self._progress = progress
-        return self._stops
-
-    def _kept(self, one: PlannedBatch, sampled: SampledBatch) -> PlannedBatch:
+    def _add_next(self, cache: AheadCache, *, even_if_full: bool = False) -> bool:
+        """Adds the next mini-batch to the cache; returns False if there is none, or if it does not fit."""
+        pair, self._refused = self._refused or next(self._sampled, None), None
+        if pair is None:
+            return False
+        one, sampled = pair
+        ids, nbytes = sampled.subgraph.n_id, sampled.subgraph.nbytes
+        if not even_if_full and (cache.unready >= self._most or not cache.fits(ids, nbytes, self._lag)):
+            self._refused = pair
+            return False
         self._stages.held[sampled.epoch, sampled.index] = sampled
-        return one
-
-    def _pace(self, following: Future[list[PlannedBatch]], share: float) -> None:
-        """Waits until the share `share` of the next hyperbatch is ready."""
-        while self._progress < share and not following.done():
-            wait([following], _CHECK_S)
-
-
-def _result(coming: Future[list[PlannedBatch]]) -> list[PlannedBatch]:
-    while not coming.done():
-        wait([coming], WAKE_S)
-    return coming.result()
+        self._line.append(one)
+        new = cache.add(ids, nbytes)
+        self._in_sweep += 1
+        if not self._per_sweep:  # in the mean, half of the rows that a sweep reads are in memory
+            self._per_sweep = min(max(2 * cache.capacity / max(new, 1), 1.0), self._most)
+        return True

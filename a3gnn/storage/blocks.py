@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.storage.compiled import njit, readonly
+
 #: Offsets and lengths of reads past the page cache are multiples of this, which suits all common disks.
 _ALIGNED_BYTES = 4096
 #: Largest block, unless a row is larger: at this size disks reach the rate of sequential reads (measured: 64 KiB reach
@@ -54,20 +56,21 @@ class BlockReader:
         """Returns the bytes of memory that a reader takes."""
         return READERS * (max(BLOCK_BYTES, row_bytes) + 2 * _ALIGNED_BYTES)
 
-    def read(self, ids: NDArray[np.int32], out: NDArray[Any]) -> int:
-        """Writes the rows of one block to `out`, and returns the bytes that were read.
+    def read(self, ids: NDArray[np.int32], out: NDArray[Any], places: NDArray[np.int32]) -> int:
+        """Writes the rows of one block to `out[places]`, and returns the bytes that were read.
 
         Args:
             ids: Ascending, and from the first to the last at most a block apart.
-            out: Rows of the array's width and dtype, shape (len(ids), width).
+            out: Rows of the array's width and dtype, C order.
+            places: Rows of `out`, shape (len(ids),).
 
         Raises:
             OSError: The file can't be read, or is shorter than the map.
         """
-        first, last = int(ids[0]), int(ids[-1])
+        first, last, whole = int(ids[0]), int(ids[-1]), out.view(np.uint8)
         if self._file < 0:
-            np.take(self._rows, ids, axis=0, out=out, mode="clip")
-            return out.nbytes
+            _copy_rows(readonly(self._rows.view(np.uint8)), ids, 0, whole, places)
+            return len(ids) * self._row_bytes
         begin, end = self._begin + first * self._row_bytes, self._begin + (last + 1) * self._row_bytes
         start = begin - begin % _ALIGNED_BYTES
         scratch = self._spare.get()
@@ -75,9 +78,8 @@ class BlockReader:
             got = self._read_at(scratch, start, -(-end // _ALIGNED_BYTES) * _ALIGNED_BYTES - start)
             if start + got < end:
                 raise OSError(f"the file of the features must have {end:,} bytes, got {start + got:,}")
-            count = (last + 1 - first) * self._rows.shape[1]
-            block = np.frombuffer(scratch, dtype=self._rows.dtype, count=count, offset=begin - start)
-            np.take(block.reshape(-1, self._rows.shape[1]), ids - first, axis=0, out=out, mode="clip")
+            block = np.frombuffer(scratch, dtype=np.uint8, count=end - begin, offset=begin - start)
+            _copy_rows(readonly(block.reshape(-1, self._row_bytes)), ids, first, whole, places)
         finally:
             self._spare.put(scratch)
         return got
@@ -89,6 +91,17 @@ class BlockReader:
         if not self._direct and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file, start, got, os.POSIX_FADV_DONTNEED)
         return got
+
+
+@njit(cache=True, nogil=True)
+def _copy_rows(
+    rows: NDArray[np.uint8], ids: NDArray[np.int32], first: int, out: NDArray[np.uint8], places: NDArray[np.int32]
+) -> None:
+    """Copies the rows of `ids`, of which `rows` begins with `first`, to `out[places]`."""
+    for i in range(len(ids)):
+        row, target = rows[ids[i] - first], out[places[i]]
+        for j in range(rows.shape[1]):
+            target[j] = row[j]
 
 
 def _opened(path: Path) -> tuple[int, bool]:

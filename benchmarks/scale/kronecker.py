@@ -62,7 +62,7 @@ class Kronecker:
         with replacing(folder) as draft, tempfile.TemporaryDirectory(dir=draft.parent) as scratch:
             need_room(draft.parent, EDGE_DISK_BYTES * edges + (2 * self.features + 16) * nodes)
             draft.mkdir()
-            write_adjacency(self._edges(), edges, nodes, draft, Path(scratch), memory_bytes, progress)
+            write_adjacency(self._edges, edges, nodes, draft, Path(scratch), memory_bytes, progress)
             with NpyWriter(draft / "labels.npy", np.int64) as labels:
                 for ids in self._pieces():
                     labels.append(self.communities(ids))

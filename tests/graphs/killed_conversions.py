@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,18 +28,17 @@ _OPERATIONS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.tru
 
 
 class Children:
-    """Conversions of `source` into `folder` in forked processes, which share what is imported and compiled."""
+    """Runs of `work`, which takes a function that prints, in forked processes; they share what is imported."""
 
-    def __init__(self, source: str, folder: Path, memory_bytes: int) -> None:
-        self._source, self._folder, self._memory_bytes = source, folder, memory_bytes
-        self._log = folder.parent / f"{folder.name}.log"
+    def __init__(self, work: Callable[[Callable[[str], None]], object], log: Path) -> None:
+        self._work, self._log = work, log
         self._log.write_text("")
 
     def run(self, *, at_operation: int = 0, after_s: float | None = None) -> bool:
-        """Converts once; returns whether the child lived to the end."""
+        """Works once; returns whether the child lived to the end."""
         child = os.fork()
         if not child:
-            self._convert(at_operation)
+            self._end(at_operation)
         if after_s is not None:
             time.sleep(after_s)
             os.kill(child, signal.SIGKILL)
@@ -48,13 +48,13 @@ class Children:
 
     def continued(self) -> int:
         """Returns how many children continued a killed one's work."""
-        return self._log.read_text().count("continuing the conversion")
+        return self._log.read_text().count("continuing")
 
     def operations(self) -> int:
         """Returns the number of file operations of the last child that lived to the end."""
         return int(self._log.read_text().split()[-1])
 
-    def _convert(self, at_operation: int) -> None:
+    def _end(self, at_operation: int) -> None:
         count = 0
 
         def hook(event: str, _arguments: object) -> None:
@@ -68,7 +68,7 @@ class Children:
         try:
             with self._log.open("a", buffering=1) as log:
                 sys.addaudithook(hook)
-                convert(self._source, self._folder, self._memory_bytes, lambda line: print(line, file=log))
+                self._work(lambda line: print(line, file=log))
                 print(count, file=log)
             code = 0
         finally:
@@ -95,23 +95,28 @@ def main() -> None:
     whole = given.folder.parent / f"{given.folder.name}-whole"
     convert(given.source, whole, given.memory)  # kernels are compiled here
     shutil.rmtree(whole)
-    undisturbed, begin = Children(given.source, whole, given.memory), time.monotonic()
+
+    def children(folder: Path) -> Children:
+        log = folder.parent / f"{folder.name}.log"
+        return Children(lambda say: convert(given.source, folder, given.memory, say), log)
+
+    undisturbed, begin = children(whole), time.monotonic()
     assert undisturbed.run()
     seconds, operations = time.monotonic() - begin, undisturbed.operations()
     expected, rng = content(whole), np.random.default_rng(given.seed)
-    children, kills, ends = Children(given.source, given.folder, given.memory), 0, 0
+    killed, kills, ends = children(given.folder), 0, 0
     while kills < given.kills:
         by_time = {"after_s": rng.uniform(0, seconds)}
-        lived = children.run(**by_time if given.by_time else {"at_operation": int(rng.integers(1, operations))})
+        lived = killed.run(**by_time if given.by_time else {"at_operation": int(rng.integers(1, operations))})
         kills, ends = kills + (not lived), ends + lived
         if lived or given.folder.exists():  # a killed one may have it, whole
             assert content(given.folder) == expected
             shutil.rmtree(given.folder)
-    assert children.run()
+    assert killed.run()
     assert content(given.folder) == expected
     hidden = given.folder.parent / f".{given.folder.name}.unfinished"
     assert not hidden.exists()
-    print(json.dumps({"kills": kills, "ends": ends + 1, "continued": children.continued(), "operations": operations}))
+    print(json.dumps({"kills": kills, "ends": ends + 1, "continued": killed.continued(), "operations": operations}))
 
 
 if __name__ == "__main__":

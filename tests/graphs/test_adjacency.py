@@ -33,6 +33,7 @@ from a3gnn.storage.unfinished import GrowingFile, Mark, Unfinished
     skew=st.floats(1, 20),
     memory_bytes=st.integers(1, 6000),
     cuts=st.lists(st.integers(0, 600), max_size=4),
+    passes=st.integers(1, 5),
     seed=st.integers(0, 2**32),
 )
 def test_any_pieces_and_any_budget_give_the_rows_in_ram(
@@ -41,6 +42,7 @@ def test_any_pieces_and_any_budget_give_the_rows_in_ram(
     skew: float,
     memory_bytes: int,
     cuts: list[int],
+    passes: int,
     seed: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -52,7 +54,9 @@ def test_any_pieces_and_any_budget_give_the_rows_in_ram(
             yield edges[0, start:end], edges[1, start:end]
 
     folder, scratch = tmp_path_factory.mktemp("csr"), tmp_path_factory.mktemp("scratch")
-    counts = write_adjacency(pieces(), num_edges, nodes, folder, scratch, memory_bytes, ConversionProgress())
+    counts = write_adjacency(
+        pieces, num_edges, nodes, folder, scratch, memory_bytes, ConversionProgress(), None, passes
+    )
     indptr, indices, notes = in_neighbors(edges, nodes)
     np.testing.assert_array_equal(np.load(folder / "indptr.npy"), indptr)
     np.testing.assert_array_equal(np.load(folder / "indices.npy"), indices)
@@ -69,6 +73,7 @@ class KilledError(Exception):
     nodes=st.integers(1, 60),
     num_edges=st.integers(1, 300),
     budgets=st.lists(st.integers(1, 3000), min_size=2, max_size=4),
+    passes=st.integers(1, 4),
     seed=st.integers(0, 2**32),
     damaged=st.booleans(),
 )
@@ -76,6 +81,7 @@ def test_a_killed_one_is_continued_from_any_moment(
     nodes: int,
     num_edges: int,
     budgets: list[int],
+    passes: int,
     seed: int,
     damaged: bool,
     tmp_path_factory: pytest.TempPathFactory,
@@ -95,15 +101,18 @@ def test_a_killed_one_is_continued_from_any_moment(
         unfinished = Unfinished(root, "edges")
         for path in (folder, scratch):
             path.mkdir(exist_ok=True)
-        pieces = ((edges[0, at : at + 7], edges[1, at : at + 7]) for at in range(0, num_edges, 7))
+
+        def pieces() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+            return ((edges[0, at : at + 7], edges[1, at : at + 7]) for at in range(0, num_edges, 7))
+
         progress = cast(ConversionProgress, step)
-        return write_adjacency(pieces, num_edges, nodes, folder, scratch, memory_bytes, progress, unfinished)
+        return write_adjacency(pieces, num_edges, nodes, folder, scratch, memory_bytes, progress, unfinished, passes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("a3gnn.graphs.draft._KEPT_BYTES", 1)
         for budget in budgets[1:]:
             with suppress(KilledError):
-                write(budget, int(rng.integers(0, 2 * num_edges // 7 + 2)))
+                write(budget, int(rng.integers(0, (1 + passes) * num_edges // 7 + 2)))
             files = [path for path in (*folder.iterdir(), *scratch.iterdir()) if path.stat().st_size]
             if damaged and files:
                 victim = files[rng.integers(len(files))]
@@ -135,10 +144,18 @@ def test_more_than_two_to_the_31_edges(tmp_path: Path) -> None:
     with GrowingFile(bucket) as scratch:
         scratch.append(np.array([[3, 2], [1, 2], [0, 3]], dtype=np.int32).reshape(-1).view(np.uint8).data)
     marks = {folder / "indptr.npy": indptr.mark, folder / "indices.npy": Mark(begin, 4 * before, checksum)}
-    done = {"ranges": 2, "given": before + 3, "loops": 0, "read": True, "ranges_written": 1, "kept": before}
+    done = {
+        "ranges": 2,
+        "ranges_per_pass": 2,
+        "given": before + 3,
+        "loops": 0,
+        "read": True,
+        "ranges_written": 1,
+        "kept": before,
+    }
     unfinished.keep("adjacency", {**marks, bucket: scratch.mark}, done=done)
     places = folder, bucket.parent, 100, ConversionProgress()
-    counts = write_adjacency([], before + 3, nodes, *places, Unfinished(tmp_path, "edges"))
+    counts = write_adjacency(list, before + 3, nodes, *places, Unfinished(tmp_path, "edges"))
     assert counts.kept == before + 3
     assert np.load(folder / "indptr.npy").tolist() == [0, 5, before, before + 2, before + 3]
     found = open_npy(folder / "indices.npy")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,9 +26,11 @@ from a3gnn.graphs.convert import DEFAULT_MEMORY_BYTES, _write, convert
 from a3gnn.graphs.draft import Draft
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.synthetic import write as write_synthetic
+from a3gnn.graphs.typed import read_hetero
 from a3gnn.notify import ConversionProgress
 from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.stamp import STAMP
+from a3gnn.units import format_size
 
 Arrays = dict[str, np.ndarray]
 SPEC = "synthetic:nodes=400,degree=9,classes=3,features=6"
@@ -294,9 +297,12 @@ def test_the_folder_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_edges_leave_the_disk_before_features_come(compressed: bool, tmp_path: Path) -> None:
-    """Scratch files hold twice the bytes of the edges, but features take their place."""
-    nodes, features, rng = 2000, 300, np.random.default_rng(0)
+@pytest.mark.parametrize(("features", "passes", "more"), [(300, 1, 0), (30, 3, 0), (1, 15, 40_000)])
+def test_scratch_files_of_edges_take_little_more_than_the_result(
+    features: int, passes: int, more: int, compressed: bool, tmp_path: Path
+) -> None:
+    """Scratch files hold twice the bytes of the edges of a pass, and features take their place."""
+    nodes, rng = 2000, np.random.default_rng(0)
     arrays = {"edge_index": rng.integers(0, nodes, size=(2, 90_000)), "y": np.arange(nodes) % 5}
     arrays["x"] = rng.standard_normal((nodes, features), dtype=np.float32)
     path, most, said = tmp_path / "graph.npz", 0, []
@@ -312,10 +318,12 @@ def test_edges_leave_the_disk_before_features_come(compressed: bool, tmp_path: P
         patch.setattr(ConversionProgress, "__call__", watch)
         convert(path, tmp_path / "graph", 1 << 16, said.append)
     result = sum(file.stat().st_size for file in (tmp_path / "graph").iterdir())
-    assert most <= 1.1 * result
+    unpacked = 8 * nodes if compressed else 0  # labels
+    assert most <= 1.1 * result + unpacked
     assert len(said) == 1
-    unpacked = "15.6 KiB" if compressed else "0 B"  # labels
-    assert f"of disk, and {unpacked} more while it is written" in said[0]
+    more += unpacked
+    assert f"of disk, and {format_size(more)} more while it is written" in said[0]
+    assert passes == 1 or said[0].endswith(f", and reads the edges {passes} times")
 
 
 @pytest.mark.slow
@@ -333,14 +341,46 @@ def test_killed_conversions_are_continued(source: str, tmp_path: Path) -> None:
             arrays["x"] = rng.standard_normal((nodes, 30))
         (np.savez_compressed if source == "compressed" else np.savez)(tmp_path / "graph.npz", **arrays)
         source = str(tmp_path / "graph.npz")
+    kill_often(source, tmp_path / "room")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["stored", "compressed", "pt"])
+def test_killed_conversions_of_types_are_continued(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    edges = np.stack([rng.integers(0, 500, 6000), rng.integers(0, 80, 6000)]).astype(np.int32)
+    arrays = {"node_types": np.array(["a", "b"]), "num_nodes": np.array([500, 80]), "edge_types": np.array(["a__r__b"])}
+    arrays |= {"edge_index__a__r__b": edges, "edge_weight__a__r__b": rng.random(6000, dtype=np.float32)}
+    arrays |= {"x__a": rng.standard_normal((500, 30)), "y__a": np.arange(500) % 3}
+    matrix = scipy.sparse.random_array((80, 40), density=0.3, format="csr", rng=rng)
+    arrays |= {f"x_{part}__b": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+    arrays["x_shape__b"] = np.array(matrix.shape)
+    (np.savez_compressed if kind == "compressed" else np.savez)(tmp_path / "graph.npz", **arrays)
+    if kind == "pt":
+        torch.save(read_hetero(tmp_path / "graph.npz"), tmp_path / "graph.pt")
+    kill_often(str(tmp_path / f"graph.{'pt' if kind == 'pt' else 'npz'}"), tmp_path / "room")
+
+
+def kill_often(source: str, room: Path) -> None:
     script = Path(__file__).with_name("killed_conversions.py")
-    arguments = [sys.executable, str(script), source, str(tmp_path / "room" / "graph"), "--kills", "12"]
-    (tmp_path / "room").mkdir()
+    room.mkdir()
+    arguments = [sys.executable, str(script), source, str(room / "graph"), "--kills", "12"]
     done = subprocess.run(arguments, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["kills"] == 12
     assert found["continued"] > 2
+
+
+def test_a_conversion_of_types_tells_what_it_takes(tmp_path: Path) -> None:
+    arrays = {"node_types": np.array(["a"]), "num_nodes": np.array([1000]), "edge_types": np.array(["a__r__a"])}
+    arrays |= {"edge_index__a__r__a": np.zeros((2, 4000), dtype=np.int32), "x__a": np.ones((1000, 8), dtype=np.float32)}
+    for name, save, more in (("stored", np.savez, "0 B"), ("compressed", np.savez_compressed, "31.2 KiB")):
+        save(tmp_path / f"{name}.npz", **arrays)
+        said: list[str] = []
+        convert(tmp_path / f"{name}.npz", tmp_path / name, say=said.append)
+        assert f"takes up to 93.8 KiB of disk, and {more} more while it is written" in said[0]
+        assert said[0].count(f"{more}") == 1
 
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:

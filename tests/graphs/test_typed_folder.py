@@ -57,11 +57,11 @@ def parts(tensor: Tensor) -> list[Tensor]:
 
 
 def is_mapped(address: int) -> bool:
-    """Whether the memory at `address` is a map of an .npy file."""
+    """Whether the memory at `address` is a map of an .npy or .npz file."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         first, last = (int(end, 16) for end in line.split()[0].split("-"))
         if first <= address < last:
-            return line.removesuffix(" (deleted)").endswith(".npy")
+            return line.removesuffix(" (deleted)").endswith((".npy", ".npz"))
     return False
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,8 @@ from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.features import ahead
 from a3gnn.features.ahead import AheadCache
-from a3gnn.features.host_store import DenseHostStore
 from a3gnn.features.opening import open_features
+from a3gnn.features.row_table import RowTable
 from a3gnn.features.stored_rows import DenseRows
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, check_with_types
@@ -21,9 +23,6 @@ from a3gnn.storage import blocks
 from a3gnn.storage.blocks import BlockReader
 from tests.pipeline.batches import content
 from tests.threads.begun import begun_from_here
-
-#: Room for the maps and the scratch of reads, and more.
-FIXED = 13 << 20
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +38,15 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     return Graph.load(spec).save(tmp_path_factory.mktemp("ahead") / "graph")
 
 
+def fixed(graph: Graph) -> int:
+    """Returns the bytes of the maps and of the scratch of reads."""
+    return -AheadCache._free_bytes(DenseRows.of(graph.features), graph.num_nodes, 0)
+
+
 def opened(graph: Graph, rows_bytes: int = 0, fanouts: tuple[int, ...] = (4, 3), **knobs) -> Pipeline:
     fields = {"batch_size": 64, "feature_tier": "disk", **knobs}
     if rows_bytes:
-        fields |= {"cache_policy": "ahead", "cache_bytes": FIXED + rows_bytes}
+        fields |= {"cache_policy": "ahead", "cache_bytes": rows_bytes + fixed(graph)}
     return Pipeline(graph, TrainConfig(**fields), fanouts, PipelineOptions(seed=7))
 
 
@@ -57,6 +61,12 @@ def expected(graph: Graph) -> list[tuple]:
         return contents(pipeline)
 
 
+@pytest.fixture(params=[1 << 18, 1500], ids=["a chunk", "chunks"])
+def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "_CHUNK_NODES", request.param)
+
+
+@pytest.mark.usefixtures("chunks")
 @pytest.mark.parametrize("mode", PARALLEL_MODES)
 @pytest.mark.parametrize("rows_bytes", [150_000, 1 << 20, 1 << 25], ids=["less than a mini-batch", "some", "all"])
 def test_mini_batches_are_bit_identical(graph: Graph, expected: list[tuple], mode: str, rows_bytes: int) -> None:
@@ -85,28 +95,106 @@ def test_an_epoch_may_be_left_and_another_may_run_beside_it(graph: Graph, expect
         assert contents(pipeline) == expected
 
 
-def test_rows_of_a_half_whose_reading_was_stopped_are_not_served(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_WORDS_AT_ONCE", 4)
-    base = DenseRows.of(graph.features)
-    cache = AheadCache.that_fits(base, graph.num_nodes, 64 << 20)
-    assert cache is not None
-    ids = np.arange(4096, dtype=np.int32)
-    for stopped in (True, False):
-        half = cache.halves[1]
-        cache.empty(half)
-        half.add(ids, 0)
-        half.add(ids, 0)  # each row is a miss once
-        cache.load(half, lambda share, stopped=stopped: stopped)
-        found = DenseHostStore(base, graph.num_nodes, 64, cache=cache).read(ids)
-        assert np.array_equal(found.x.numpy(), graph.features.array[ids])
-        assert found.hits == (0 if stopped else len(ids) // 2)
+@pytest.fixture
+def cache(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> AheadCache:
+    monkeypatch.setattr(ahead, "_CHUNK_NODES", 1000)
+    found = AheadCache.that_fits(DenseRows.of(graph.features), graph.num_nodes, fixed(graph) + 5000 * 264)
+    assert found is not None
+    return found
 
 
-def test_rows_are_read_once_per_hyperbatch(graph: Graph) -> None:
-    """Reads take at most the whole file per hyperbatch, of which an epoch has four if the buffer holds all rows."""
+@pytest.fixture
+def readers() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(blocks.READERS) as found:
+        yield found
+
+
+def read(graph: Graph, cache: AheadCache, ids: np.ndarray) -> int:
+    """Returns the rows of `ids` that the cache holds, after a check of all."""
+    table = RowTable(np.zeros(len(ids), dtype=np.int64), graph.features.array[:1], ())
+    with cache.serving(ids, table):
+        held = table.addresses != 0
+        slots = (table.addresses[held] - cache._rows.ctypes.data) // graph.features.array.strides[0]
+        assert np.array_equal(cache._rows[slots], graph.features.array[ids[held]])
+    return int(held.sum())
+
+
+def test_random_mini_batches_are_served_once_they_are_read(
+    graph: Graph, cache: AheadCache, readers: ThreadPoolExecutor
+) -> None:
+    draw = np.random.default_rng(5)
+    flight: list[np.ndarray] = []
+    added = finished = 0
+    for _ in range(400):
+        ids = np.unique(draw.integers(0, graph.num_nodes * draw.integers(1, 4) // 3, 400)).astype(np.int32)
+        if draw.random() < 0.4 and cache.fits(ids, 0, 2):
+            cache.add(ids, 0)
+            flight, added = [*flight, ids], added + 1
+        if draw.random() < 0.3 and cache.ready > cache.finished:
+            cache.finish()
+            flight, finished = flight[1:], finished + 1
+        assert cache.advance(readers) or cache.ready > cache.finished
+        assert cache.finished == finished
+        for place, one in enumerate(flight):
+            held = read(graph, cache, one)
+            if place < cache.ready - finished:
+                assert held == len(one)  # what fits is always held
+    assert finished > 20
+    assert cache.stats.read_bytes
+    cache.clear()
+    assert read(graph, cache, np.arange(graph.num_nodes, dtype=np.int32)) == 0
+
+
+def test_rows_stay_for_the_next_mini_batch_and_for_reads_under_way(
+    graph: Graph, cache: AheadCache, readers: ThreadPoolExecutor
+) -> None:
+    first, second, third = (np.arange(low, low + 3000, dtype=np.int32) for low in (0, 1000, 9000))
+    assert cache.add(first, 0) == 3000
+    assert cache.add(second, 0) == 1000  # the others are held for the first
+    while cache.unready:
+        assert cache.advance(readers)
+    assert not cache.fits(third, 0, 1)
+    cache.add(third, 0)
+    table = RowTable(np.zeros(1000, dtype=np.int64), graph.features.array[:1], ())
+    with cache.serving(first[:1000], table):
+        before = read(graph, cache, first)
+        cache.finish()
+        assert (before, read(graph, cache, first)) == (3000, 2000)
+        assert not all(cache.advance(readers) for _ in range(20))  # the released rows are still read
+    assert not all(cache.advance(readers) for _ in range(20))
+    cache.finish()
+    assert all(cache.advance(readers) for _ in range(20))
+    assert read(graph, cache, third) == 3000
+
+
+def test_rows_beyond_the_room_are_not_served(graph: Graph, cache: AheadCache, readers: ThreadPoolExecutor) -> None:
+    everything = np.arange(graph.num_nodes, dtype=np.int32)
+    assert cache.fits(everything, 0, 1)  # alone, it is added anyway
+    cache.add(everything, 0)
+    while cache.unready:
+        assert cache.advance(readers)
+    assert read(graph, cache, everything) == 5000
+
+
+def test_an_error_of_a_read_reaches_the_caller(
+    graph: Graph, expected: list[tuple], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> int:
+        raise OSError("the disk is gone")
+
+    with opened(graph, 1 << 20, parallel_mode="mode1", num_workers=2) as pipeline:
+        with monkeypatch.context() as patched:
+            patched.setattr(BlockReader, "read", fails)
+            with pytest.raises(OSError, match="the disk is gone"):
+                contents(pipeline)
+        assert contents(pipeline) == expected
+
+
+def test_rows_are_read_once_per_sweep(graph: Graph) -> None:
+    """An epoch takes five sweeps if the buffer holds all rows: four, and one before the first mini-batch."""
     # A read begins and ends with a whole page.
-    most = 4 * (graph.features.nbytes + 2 * 4096 * (2 + graph.features.nbytes // blocks.BLOCK_BYTES))
-    with opened(graph, 2 * graph.features.nbytes + (8 << 20), fanouts=(10, 10)) as pipeline:
+    most = 5 * (graph.features.nbytes + 2 * 4096 * (2 + graph.features.nbytes // blocks.BLOCK_BYTES))
+    with opened(graph, graph.features.nbytes + (8 << 20), fanouts=(10, 10)) as pipeline:
         rows = sum(batch.subgraph.num_nodes for batch in pipeline.epoch(0))
         stats = pipeline.store.stats
     assert stats.hits + stats.misses == rows
@@ -122,8 +210,8 @@ def test_blocks_are_those_of_the_file(graph: Graph, monkeypatch: pytest.MonkeyPa
     reader = BlockReader(array)
     for ids in ([0], [3, 4, 900], [len(array) - 1]):
         out = np.zeros((len(ids), array.shape[1]), dtype=array.dtype)
-        got = reader.read(np.array(ids, dtype=np.int32), out)
-        assert np.array_equal(out, array[ids])
+        got = reader.read(np.array(ids, dtype=np.int32), out, np.arange(len(ids), dtype=np.int32)[::-1].copy())
+        assert np.array_equal(out[::-1], array[ids])
         assert out.nbytes <= got <= (ids[-1] - ids[0] + 1) * array.shape[1] * 4 + 2 * 4096
 
 
@@ -131,8 +219,9 @@ def test_a_map_of_an_unknown_file_is_read_itself(monkeypatch: pytest.MonkeyPatch
     array = np.arange(40, dtype=np.float32).reshape(10, 4)
     monkeypatch.setattr(blocks, "_file_at", lambda address: None)
     out = np.zeros((2, 4), dtype=np.float32)
-    assert BlockReader(array).read(np.array([2, 5], dtype=np.int32), out) == out.nbytes
-    assert np.array_equal(out, array[[2, 5]])
+    ids, places = np.array([2, 5], dtype=np.int32), np.array([1, 0], dtype=np.int32)
+    assert BlockReader(array).read(ids, out, places) == out.nbytes
+    assert np.array_equal(out, array[[5, 2]])
 
 
 def test_a_shortened_file_is_an_error(tmp_path: Path) -> None:
@@ -140,8 +229,9 @@ def test_a_shortened_file_is_an_error(tmp_path: Path) -> None:
     np.save(path, np.ones((4096, 8), dtype=np.float32))
     reader = BlockReader(np.load(path, mmap_mode="r"))
     os.truncate(path, 9000)
+    out = np.zeros((1, 8), dtype=np.float32)
     with pytest.raises(OSError, match="must have"):
-        reader.read(np.array([4000], dtype=np.int32), np.zeros((1, 8), dtype=np.float32))
+        reader.read(np.array([4000], dtype=np.int32), out, np.zeros(1, dtype=np.int32))
 
 
 def test_rows_in_ram_are_not_read_ahead(graph: Graph, expected: list[tuple]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -279,9 +281,10 @@ def dynamic_hit_rate(
         rows: Rows that the cache holds, shape (n_configs,).
     """
     result, ahead = static.copy(), columns["cache_policy"] == AHEAD
-    halves = np.where(columns["feature_tier"] == "disk", rows / 2, 0.0)
-    most = np.maximum(columns["num_workers"] + 2, np.ceil(graph.num_train / columns["batch_size"] / 4))
-    result[ahead] = _ahead_hit_rate(batch_nodes[ahead], nodes[ahead], halves[ahead], most[ahead])
+    held = np.where(columns["feature_tier"] == "disk", rows, 0.0)
+    lag = np.where(columns["parallel_mode"] == "sequential", 0, columns["num_workers"]) + 2.0
+    most = np.maximum(lag, np.ceil(graph.num_train / columns["batch_size"] / 4))
+    result[ahead] = _ahead_hit_rate(*(one[ahead] for one in (batch_nodes, nodes, held, lag, most)))
     at = np.flatnonzero(np.isin(columns["cache_policy"], DYNAMIC_POLICIES) & (rows > 0))
     if not len(at):
         return result
@@ -313,28 +316,41 @@ def _apparent_growth(batch_size: Array, graph: GraphCharacteristics) -> Array:
 def _che_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array, *, lru: bool) -> Array:
     """Returns Che's hit rate of LRU or else FIFO, shape (n_configs,), by bisection of log(1 + T)."""
     needed = np.clip(batch_nodes / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
-    cached = _cached_probability(needed, _characteristic_time(needed, nodes, capacity, lru=lru), lru=lru)
+    probability = partial(_cached_probability, lru=lru)
+    cached = probability(needed, _characteristic_time(needed, nodes, capacity, probability))
     return np.asarray((batch_nodes * cached).sum(axis=1) / np.maximum(batch_nodes.sum(axis=1), 1e-9))
 
 
-def _ahead_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array, most: Array) -> Array:
-    """Returns the share of rows that a hyperbatch reads again in memory, shape (n_configs,).
+def _ahead_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array, lag: Array, most: Array) -> Array:
+    """Returns the share of rows that an earlier mini-batch in flight has read, shape (n_configs,).
 
-    `capacity` rows hold the distinct rows of N mini-batches, sum of nodes (1 - (1 - q) ** N): N is LRU's characteristic
-    time, and at most `most`, a quarter of an epoch. Each is read from the disk once, so all other reads are hits.
+    `lag` mini-batches are ready, and a sweep of the file serves N others, at most `most`, a quarter of an epoch. A row
+    is read from the disk if none of the T = N + `lag` - 1 before needed it, with probability (1 - q) ** T. Then it
+    waits for half of a sweep, in the mean, before it takes room. `capacity` is the expected number of rows that do.
     """
+
+    def held(needed: Array, times: Array) -> Array:
+        missed = 1 - _cached_probability(needed, times, lru=True)
+        waits = np.maximum(times - lag, 0.0)[:, None] / 2
+        return np.asarray(1 - missed * (1 - needed) - waits * needed * missed)
+
     needed = np.clip(batch_nodes / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
-    batches = np.clip(_characteristic_time(needed, nodes, capacity, lru=True), 1.0, np.maximum(most, 1.0))
-    distinct = (nodes * _cached_probability(needed, batches, lru=True)).sum(axis=1)
-    return np.asarray(1 - distinct / np.maximum(batches * batch_nodes.sum(axis=1), 1e-9))
+    times = np.minimum(_characteristic_time(needed, nodes, capacity, held), most + lag - 1)
+    found = (batch_nodes * _cached_probability(needed, times, lru=True)).sum(axis=1)
+    return np.asarray(found / np.maximum(batch_nodes.sum(axis=1), 1e-9))
 
 
-def _characteristic_time(needed: Array, nodes: Array, capacity: Array, *, lru: bool) -> Array:
-    """Returns the mini-batches after which the expected number of cached nodes is `capacity`, shape (n_configs,)."""
+def _characteristic_time(
+    needed: Array, nodes: Array, capacity: Array, probability: Callable[[Array, Array], Array]
+) -> Array:
+    """Returns the mini-batches after which the expected number of cached nodes is `capacity`, shape (n_configs,).
+
+    `probability` is that of a cached node, by `needed` and the number of mini-batches.
+    """
     low, high = np.zeros(len(capacity)), np.full(len(capacity), np.log1p(_MAX_CHARACTERISTIC_TIME))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        too_long = (nodes * _cached_probability(needed, np.expm1(middle), lru=lru)).sum(axis=1) > capacity
+        too_long = (nodes * probability(needed, np.expm1(middle))).sum(axis=1) > capacity
         low, high = np.where(too_long, low, middle), np.where(too_long, middle, high)
     return np.expm1(low)
 
