@@ -412,10 +412,10 @@ def assert_all_same(ours: list[Any], theirs: list[Any], nearly: list[Any] | None
 
 @pytest.mark.filterwarnings("ignore")  # torch's, about checkpoints and hooks
 def test_programs_see_the_same() -> None:
-    assert sum(compare(seed) for seed in range(80)) >= 65
+    assert sum(compare(seed) for seed in range(40)) >= 32
 
 
 @pytest.mark.weekly
 @pytest.mark.filterwarnings("ignore")
 def test_many_programs_see_the_same() -> None:
-    assert sum(compare(seed) for seed in range(80, 2932)) > 2480
+    assert sum(compare(seed) for seed in range(40, 2932)) > 2512

@@ -1,6 +1,7 @@
 """Trains on shares under a memory limit beside memory of the loop's own; prints what was cut, or the error.
 
-python -m tests.loader.spikes KIND, of: plain, at NUMBER (a spike after that batch), every NUMBER, leak, leak whole.
+python -m tests.loader.spikes KIND [EPOCHS], of: plain 0, at NUMBER (a spike after that batch), every NUMBER, leak, leak
+whole.
 """
 
 import sys
@@ -17,7 +18,7 @@ from a3gnn.process.memory_guard import host_bytes
 MIB = 1 << 20
 
 
-def run(kind: str, number: str = "0") -> str:
+def run(kind: str, number: str = "0", epochs: str = "4") -> str:
     torch.manual_seed(0)
     nodes = 20_000
     data = Data(torch.randn(nodes, 64), torch.randint(0, nodes, (2, 10 * nodes)), y=torch.randint(0, 8, (nodes,)))
@@ -25,7 +26,7 @@ def run(kind: str, number: str = "0") -> str:
     loader = Loader(data, [10, 10], batch_size=2048, shuffle=True, memory_limit=host_bytes() + 150 * MIB, model=model)
     done, kept = 0, []
     try:
-        for _ in range(4):
+        for _ in range(int(epochs)):
             for batch in loader:
                 for share in [batch] if number == "whole" else batch.shares():
                     out = model(share.x, share.edge_index)[: share.batch_size]

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server, whose studies end with the tests that start them."""
+def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server, whose studies end with the tests that start them; none without a browser."""
     with serving(tmp_path_factory.mktemp("pages") / "home") as started:
         yield started
 
@@ -190,7 +190,7 @@ def test_a_long_failure_fits(server: Server, shared: RemoteStudy, open_page, wid
 
 
 @pytest.fixture(scope="module")
-def quick_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def quick_server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("story")
     with serving(folder / "home", environment={"A3GNN_QUICK": "1"}) as started:
         yield started

@@ -22,7 +22,7 @@ from a3gnn import Graph, Loader, Task
 from a3gnn.errors import UsageError
 from a3gnn.training.batch_model import BatchModel
 
-FANOUTS, EPOCHS, BATCH, SEEDS = (6, 4), 3, 256, 513  # the last mini-batch has one seed
+FANOUTS, EPOCHS, BATCH, SEEDS = (6, 4), 2, 256, 513  # the last mini-batch has one seed
 _SMALL: dict[str, Any] = {"hidden_channels": 16, "fanouts": FANOUTS, "heads": 2, "dropout": 0.5}
 #: Built-in models, and classes of the user's.
 TASKS = {
