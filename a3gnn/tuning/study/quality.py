@@ -24,9 +24,8 @@ SHAPES: tuple[Mapping[str, Any], ...] = tuple(
     for norms in (("batch", "layer"), ("layer", "batch"))
     for layers, norm in zip((4, 2, 8, 3), norms * 2, strict=True)
 )
-#: Models whose layers map the node itself apart from its neighbors. For others a linear residual does: 4 layers of gcn
-#: reach 90.2 in place of 81.7 on minesweeper and 41.4 in place of 40.4 on squirrel_filtered (81 epochs, one seed); sage
-#: has 90.4 and 90.1, 37.5 and 37.1 with either.
+#: Models whose layers map the node itself apart from its neighbors; the others get linear residuals. Measured on four
+#: graphs (docs/design/tuning.md).
 _OWN_MAP = ("sage", "transformer")
 #: Values of the other fields in which all shapes race. Guess: narrow, so that a training has hundreds of epochs.
 START: dict[str, Any] = {"hidden_channels": 64, "dropout": 0.35, "learning_rate": 0.005, "weight_decay": 0.0}
