@@ -123,7 +123,8 @@ def _watch(base: Any, share: Share) -> Any:
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
             share.check()
             if epoch == 1:  # the first one also starts threads
-                share.need_seconds((monotonic() - self._begin) * (_FEWEST - 2))
+                took = monotonic() - self._begin
+                share.need_seconds(took * (_FEWEST - 2), took * (_ROUNDS - 2))
             return False
 
     return Watch()

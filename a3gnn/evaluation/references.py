@@ -33,8 +33,8 @@ _MOST_PROPAGATED = 5e7
 _MOST_REPEATED, _REPEATED_BYTES = 1e8, 64.0
 #: Most train edges times columns of node offsets, 13 s at 5e5 edges of 10 columns, and bytes of each. Measured.
 _MOST_OFFSETS, _OFFSET_BYTES = 5e6, 32.0
-#: Share of the seconds of all models that the first steps of each may take. Guess: half for all four.
-_RATES_SHARE = 1 / 8
+#: Share of the seconds of all models that the first steps of each may take. Guess: a quarter for all four.
+_RATES_SHARE = 1 / 16
 #: Whether models of rows are trained; quick runs of tests leave them out.
 _TRAINED = not QUICK
 
@@ -73,9 +73,9 @@ def row_references(
 ) -> dict[str, dict[str, float]]:
     """Returns the `validation` and `test` qualities of models of nodes without a graph network, by name.
 
-    The first steps of each tell its least seconds. Then they are trained from cheap to dear, each within half of the
-    remaining seconds, and the last within all of them. One that does not end is left out. None is trained for links,
-    and if graph servers have the graph.
+    The first steps of each tell what it takes to its last step. Then they are trained from cheap to dear, each within
+    half of the remaining seconds, and the last within all of them. One that does not end is left out. None is trained
+    for links, and if graph servers have the graph.
 
     Args:
         graph: The graph.
@@ -88,8 +88,8 @@ def row_references(
     if not _TRAINED or graph.links is not None or graph.is_parted:
         return found
     end, metric = monotonic() + seconds, metric_of(task, graph)
-    least_s = {name: _least_s(name, graph, task, _Rate(seconds * _RATES_SHARE, budget_bytes)) for name in ROW_MODELS}
-    for place, name in enumerate(sorted(ROW_MODELS, key=least_s.__getitem__)):
+    whole_s = {name: _whole_s(name, graph, task, _Rate(seconds * _RATES_SHARE, budget_bytes)) for name in ROW_MODELS}
+    for place, name in enumerate(sorted(ROW_MODELS, key=whole_s.__getitem__)):
         begin = monotonic()
         share = Share((end - begin) / (2 if place + 1 < len(ROW_MODELS) else 1), budget_bytes)
         try:
@@ -104,19 +104,19 @@ def row_references(
 
 
 class _Rate(Share):
-    """A share that ends a model's first steps as soon as they tell its least seconds."""
+    """A share that ends a model's first steps as soon as they tell its seconds."""
 
-    def need_seconds(self, seconds: float) -> None:
-        """Raises the `seconds` as a `_ToldError`."""
-        raise _ToldError(seconds)
+    def need_seconds(self, least: float, most: float) -> None:
+        """Raises `most` as a `_ToldError`."""
+        raise _ToldError(most)
 
 
 class _ToldError(A3GNNError):
-    """The least seconds of a model, its only argument."""
+    """The seconds of a model to its last step, the only argument."""
 
 
-def _least_s(name: RowModel, graph: Graph, task: Task, rate: _Rate) -> float:
-    """Returns the least seconds of the model `name`, by its first steps; infinite if `rate` is too small for these."""
+def _whole_s(name: RowModel, graph: Graph, task: Task, rate: _Rate) -> float:
+    """Returns the seconds of the model `name` to its last step, by its first ones; infinite if these exceed `rate`."""
     try:
         fit(name, graph, task, rate)
     except _ToldError as told:

@@ -217,7 +217,8 @@ class _Training:
             if since == _PATIENCE:
                 break
             if place == 1 and not decay:  # the first ones also load kernels
-                self._share.need_seconds((monotonic() - begin) * _PATIENCE * 2)  # two weight decays at least
+                took = 2 * (monotonic() - begin)  # two weight decays at least
+                self._share.need_seconds(took * _PATIENCE, took * _VALIDATIONS)
         net.load_state_dict(best[1])
         return best[0], net
 

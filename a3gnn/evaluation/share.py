@@ -28,10 +28,10 @@ class Share:
         if monotonic() > self._end:
             raise LeftOutError(f"it takes more than its share of {format_seconds(self._seconds)}")
 
-    def need_seconds(self, seconds: float) -> None:
-        """Raises a `LeftOutError` if at least `seconds` more are needed than are left."""
-        if monotonic() + seconds > self._end:
-            raise LeftOutError(f"it needs {format_seconds(seconds)} of its share of {format_seconds(self._seconds)}")
+    def need_seconds(self, least: float, most: float) -> None:
+        """Raises a `LeftOutError` if the `least` seconds that are needed more are not left; `most` are expected."""
+        if monotonic() + least > self._end:
+            raise LeftOutError(f"it needs {format_seconds(least)} of its share of {format_seconds(self._seconds)}")
 
     def need_bytes(self, most: float) -> None:
         """Raises a `LeftOutError` if `most` bytes exceed the memory."""

@@ -190,10 +190,10 @@ def test_what_takes_long_or_much_memory_is_left_out_in_a_line(monkeypatch: pytes
 
 def test_the_cheapest_by_their_first_steps_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, lines, real = made("linear"), list[str](), fit
-    least = {"linear": 30.0, "mlp": 20.0, "boosting": 10.0, "neighbor boosting": 40.0}
+    whole = {"linear": 30.0, "mlp": 20.0, "boosting": 10.0, "neighbor boosting": 40.0}
 
     def slower(name: Any, graph: Graph, task: Task, share: Share) -> Any:
-        monkeypatch.setattr(share, "need_seconds", lambda _: type(share).need_seconds(share, least[name]))
+        monkeypatch.setattr(share, "need_seconds", lambda *_: type(share).need_seconds(share, 1.0, whole[name]))
         return real(name, graph, task, share)
 
     monkeypatch.setattr(module, "fit", slower)

@@ -14,7 +14,7 @@ from a3gnn.objectives import Priority
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.engines.improvement import ExpectedImprovement, Goal, wanted
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s
+from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s, shapes_of
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
 #: A step whose quality is further below the best's after equal seconds is given up. Guess: about the spread of seeds.
@@ -49,8 +49,8 @@ class Recipe:
 def next_of_race(history: History) -> TrainConfig | None:
     """Returns the configuration that trains next; None if no shape and no step around the best is left."""
     race, size = _Race(history), race_of(history)
-    first, shapes = (0, SHAPES) if size is None else (size.first, SHAPES[: size.shapes])
-    left = [race.config({**START, **shape}) for shape in shapes]
+    first, number = (0, len(SHAPES)) if size is None else (size.first, size.shapes)
+    left = [race.config({**START, **shape}) for shape in shapes_of(history.study.setting.task)[:number]]
     for rung in range(first, RUNGS):
         if (due := next((one for one in left if race.is_due(one, rung)), None)) is not None:
             return due

@@ -24,6 +24,9 @@ SHAPES: tuple[Mapping[str, Any], ...] = tuple(
     for norms in (("batch", "layer"), ("layer", "batch"))
     for layers, norm in zip((4, 2, 8, 3), norms * 2, strict=True)
 )
+#: Models whose layers map the node itself apart from its neighbors; the others get linear residuals. Measured on four
+#: graphs (docs/design/tuning.md).
+_OWN_MAP = ("sage", "transformer")
 #: Values of the other fields in which all shapes race. Guess: narrow, so that a training has hundreds of epochs.
 START: dict[str, Any] = {"hidden_channels": 64, "dropout": 0.35, "learning_rate": 0.005, "weight_decay": 0.0}
 #: Their values in steps around the best shape: the winners' (docs above), and what lies between.
@@ -43,10 +46,16 @@ _TOLD_APART, _NEAR_BEST = 40, 120
 _AROUND_SHARE = 1 / 6
 
 
+def shapes_of(task: Task) -> tuple[Mapping[str, Any], ...]:
+    """Returns the shapes of the task's model: residual connections map the node's row where layers do not."""
+    mapped = {} if task.model in _OWN_MAP else {"residual": "linear"}
+    return tuple({**shape, **mapped} if shape["residual"] else shape for shape in SHAPES)
+
+
 def recipe_search(task: Task) -> dict[str, list[Any]]:
     """Returns the search of the recipe: for each name the values of the shapes, the steps and `task` itself."""
     found: dict[str, dict[Any, None]] = {}
-    for values in (*SHAPES, *({name: value} for name, ones in STEPS.items() for value in ones)):
+    for values in (*shapes_of(task), *({name: value} for name, ones in STEPS.items() for value in ones)):
         for name, value in values.items():
             found.setdefault(name, {})[value] = None
     return {name: list({**values, task.value(name): None}) for name, values in found.items()}

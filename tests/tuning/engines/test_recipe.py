@@ -103,6 +103,17 @@ def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formul
     assert seconds[-1] == history.study.quality_s == BUDGET_S / 16
 
 
+@pytest.mark.parametrize(("model", "residual"), [("sage", True), ("gcn", "linear"), ("gat", "linear")])
+def test_residuals_map_the_nodes_row_where_layers_do_not(
+    model: str, residual: Any, empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    task = dataclasses.replace(empty.study.setting.task, model=model, hidden_channels=16)
+    request = dataclasses.replace(empty.study.request, task=task, search=search_of(recipe_search(task)))
+    study = Study.of(request, dataclasses.replace(empty.study.setting, task=task))
+    _, tried = raced(History(study), formulas(by_quality), most=8)
+    assert [config.task_of(task).residual for config in tried] == [residual, False] * 2 + [False, residual] * 2
+
+
 @pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.0, 2, "up to 15 steps")])
 def test_a_budget_of_few_steps_leaves_out_rounds_and_shapes(
     steps_per_s: float, first: int, words: str, empty: History, formulas: Callable[..., Formulas]
