@@ -29,7 +29,7 @@ from a3gnn.storage.mapping import mapping_of, settle
 from a3gnn.task import Task
 from a3gnn.units import parse_size
 
-#: Mini-batches before the clock starts; the first of them waits for the first hyperbatch.
+#: Mini-batches before the clock starts; the first of them waits for the first sweep.
 _WARM_UP = 2
 
 
@@ -81,7 +81,7 @@ def measured(folder: Path, config: TrainConfig, fanouts: tuple[int, ...], batche
             seconds.append(perf_counter() - begin)
             rows += step.input_nodes
             begin = perf_counter()
-        whole, read = sum(seconds), read_bytes() - before  # with rows of later mini-batches, where they are read ahead
+        whole, read = sum(seconds), read_bytes() - before  # with rows of later mini-batches, if they are read ahead
     used = rows * graph.num_features * 2
     return {
         "read_MB": read / 1e6,

@@ -21,6 +21,6 @@ def test_a_cold_epoch_reads_little_more_than_it_uses(tmp_path: Path) -> None:
     found = json.loads(run.stdout)
     if not found["read_MB"]:
         pytest.skip("the folder of temporary files is not on a disk")
-    # Reads pass the page cache, so each of the epoch's four hyperbatches reads the rows again.
+    # Reads pass the page cache, so each of the epoch's four sweeps reads the rows again.
     assert found["read_MB"] * 1e6 > 3 * graph.features.nbytes
     assert found["read_per_used"] <= 1.2
