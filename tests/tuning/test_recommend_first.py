@@ -13,6 +13,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, InfeasibleError
 from a3gnn.graphs.graph import Graph
+from a3gnn.launch import QUICK_VARIABLE
 from a3gnn.process import child
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
@@ -58,6 +59,7 @@ def test_an_interrupted_process_is_gone_and_the_next_one_recommends_what_this_on
         raise KeyboardInterrupt
 
     monkeypatch.setattr(recommending_first, "start_program", start)
+    monkeypatch.setenv(QUICK_VARIABLE, "0")  # it learns from as many measurements as this process
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "left").touch()  # by a process that was killed as it wrote
     with pytest.raises(KeyboardInterrupt):
