@@ -1,15 +1,24 @@
-"""Commands in the tests' own process, which has torch imported already; a process takes seconds to start."""
+"""Commands in the tests' own process, which has torch imported already, or in one of their own, which takes seconds.
+
+Tunes and profiles need the latter: their trials and verifications are quick only where a process starts with
+`A3GNN_QUICK` (`a3gnn.launch`), and take minutes in the tests' own.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from a3gnn.cli.main import main
+
+ROOT = Path(__file__).parents[1]
 
 
 class Ended(NamedTuple):
@@ -29,3 +38,10 @@ def a3gnn(*arguments: object) -> Ended:
     finally:
         signal.signal(signal.SIGTERM, before)
     return Ended(int(ended.value.code or 0), stdout.getvalue(), stderr.getvalue())
+
+
+def process(*arguments: object) -> Ended:
+    """Runs `a3gnn ARGUMENTS` in a process of its own, in the repository's folder."""
+    command = [sys.executable, "-m", "a3gnn", *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
+    return Ended(run.returncode, run.stdout, run.stderr)

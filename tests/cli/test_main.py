@@ -15,14 +15,7 @@ import pytest
 from a3gnn._imports import install_line
 from a3gnn.cli.main import COMMANDS, main
 from a3gnn.version import PURPOSE
-from tests.commands import a3gnn
-
-ROOT = Path(__file__).parents[2]
-
-
-def process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "a3gnn", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
+from tests.commands import ROOT, a3gnn, process
 
 
 @pytest.mark.parametrize("command", COMMANDS)

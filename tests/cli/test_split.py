@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 
 from a3gnn.cli.main import main
 from a3gnn.graphs.graph import Graph
+from tests.commands import process
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 SPLIT = "0.5,0.2,0.3"
@@ -58,8 +57,8 @@ def test_a_tuned_configuration_is_trained_on_the_tunes_split(
 ) -> None:
     out, split = tmp_path / "tune", ["--split", SPLIT, "--split-seed", "3"]
     task = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
-    command = ["tune", "--dataset", file, *split, *task, "--budget", "1", "--out", out]
-    subprocess.run([sys.executable, "-m", "a3gnn", *command], check=True)
+    tuned = process("tune", "--dataset", file, *split, *task, "--engine", "random", "--budget", "1", "--out", out)
+    assert tuned.returncode == 0, tuned.stderr
     graph = json.loads((out / "tuned.json").read_text(encoding="utf-8"))["graph"]
     assert graph["spec"] == f"split:{SPLIT}:3:{file}"
     assert graph["fingerprint"] == Graph.load(file, SPLIT, 3).fingerprint == Graph.load(graph["spec"]).fingerprint

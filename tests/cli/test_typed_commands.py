@@ -15,19 +15,20 @@ from a3gnn.sampling.sampler import Sampler
 from a3gnn.training.describe import described
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
-from tests.commands import a3gnn
+from tests.commands import a3gnn, process
 from tests.graphs.test_typed_task import papers
 
 
 @pytest.mark.slow
 def test_a_graph_with_types_is_tuned_trained_and_predicted(tmp_path: Path) -> None:
     file, options = tmp_path / "papers.pt", ("--target", "paper", "--fanouts", "4,3", "--budget", "1")
+    options += ("--accuracy-epochs", "2")
     torch.save(papers(), file)
     assert "author" in a3gnn("graph", "info", file).stdout
     described = json.loads(a3gnn("graph", "info", f"target:paper:{file}", "--json").stdout)
     assert (described["relations"], described["num_train"]) == (6, 18)
     own = "tests.typed_models:gat"
-    done = a3gnn(
+    done = process(
         "tune", "--dataset", file, *options, "--model", own, "--out", tmp_path / "tune", "--fix", "batch_size=9"
     )
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.studies.told_trials import Suggestions, told_outcome
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from tests.service.servers import GRAPH, Server, serving
+from tests.service.servers import GRAPH, SMALL, Server, serving
 
 TOLD = {
     "throughput_epochs_per_s": [2.0, 4.0, 3.0],
@@ -121,7 +121,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.mark.slow
 def test_a_study_is_led_by_what_it_is_told(server: Server) -> None:
-    study = Client(server.url).start(GRAPH, trainer="client", budget=4, engine="random", max_accuracy_drop=100.0)
+    fixed = {name: value for name, value in SMALL["fix"].items() if name != "batch_size"}
+    options = {"engine": "random", "max_accuracy_drop": 100.0, "fix": fixed}
+    study = Client(server.url).start(GRAPH, trainer="client", budget=4, **options)
     asked = []
     while study.state()["status"] in ("queued", "running"):
         trial = study.suggest()

@@ -11,7 +11,7 @@ import pytest
 from a3gnn.errors import InfeasibleError
 from a3gnn.service.client import Client, RemoteStudy
 from a3gnn.tuning.study.folder import Journal
-from tests.commands import a3gnn
+from tests.commands import Ended, a3gnn, process
 from tests.service.servers import GRAPH, QUICK, SMALL, Server, journal, serving
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
@@ -25,10 +25,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def finished(server: Server) -> RemoteStudy:
-    study = Client(server.url).start(GRAPH, **SMALL, budget=2, name="the first")
-    study.wait()
-    return study
+def tuned_there(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
+    """The folder and the end of a command that tunes on the server."""
+    out = tmp_path_factory.mktemp("tuned") / "run"
+    options = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
+    options += [f"--fix={name}={value}" for name, value in SMALL["fix"].items() if value is not None]
+    options += ["--engine", "random", "--budget", "2"]
+    return out, a3gnn("tune", "--server", server.url, "--dataset", GRAPH, "--out", out, *options)
+
+
+@pytest.fixture(scope="module")
+def finished(server: Server, tuned_there: tuple[Path, Ended]) -> RemoteStudy:
+    """The study of that command."""
+    assert tuned_there[1].returncode == 0, tuned_there[1].stderr
+    return Client(server.url).study(1)
 
 
 def wait_for(condition, seconds: float = 120.0):
@@ -41,7 +51,7 @@ def wait_for(condition, seconds: float = 120.0):
 
 def test_a_study_is_the_very_tune(server: Server, finished: RemoteStudy) -> None:
     state = finished.state()
-    assert (state["status"], state["name"], state["error"]) == ("finished", "the first", None)
+    assert (state["status"], state["error"]) == ("finished", None)
     run = server.folder / "studies" / str(finished.id) / "run"
     assert server.ask("GET", f"/studies/{finished.id}/tuned.json").content == (run / "tuned.json").read_bytes()
     assert server.ask("GET", f"/studies/{finished.id}/tuned.csv").content == (run / "front.csv").read_bytes()
@@ -150,19 +160,15 @@ def test_a_recommendation_is_what_a3gnn_recommend_says(server: Server, finished:
     assert answer.json == server.ask("POST", "/recommend", asked, headers).json
     store = server.folder / "service.sqlite"
     task = ["--dataset", GRAPH, "--hidden", 16, "--fanouts", "4,4"]
-    run = a3gnn("recommend", *task, "--store", store, "--json")
+    run = process("recommend", *task, "--store", store, "--json")  # whose measurements are as few as the server's
     assert answer.json["config"] == json.loads(run.stdout)["config"]
     refused = server.ask("POST", "/recommend", {**asked, "memory_limit": "default"}, headers)
     assert refused.status == 422
     assert "must be a size" in refused.json["detail"]
 
 
-def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    command = ["tune", "--server", server.url, "--dataset", GRAPH, "--out", out]
-    options = ["--hidden", "16", "--fanouts", "2,2", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
-    fixed = [f"--fix={name}={value}" for name, value in SMALL["fix"].items() if value is not None]
-    run = a3gnn(*command, *options, *fixed, "--engine", "random", "--budget", 1)
+def test_the_command_line_tunes_on_the_server(server: Server, tuned_there: tuple[Path, Ended]) -> None:
+    out, run = tuned_there
     assert run.returncode == 0, run.stderr
     assert "baseline " in run.stderr
     assert run.stdout.lstrip().startswith("Tuned GraphSAGE on ")
@@ -171,6 +177,6 @@ def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) ->
     assert {"tuned.json", "front.csv", "front.json", "front.png", "request.json", "probes.jsonl", "state.json"} <= kept
     shown = a3gnn("pick", out, "--json")
     assert json.loads(shown.stdout)["config"] == json.loads((out / "tuned.json").read_text())["config"]
-    again = a3gnn(*command, *options)
+    again = a3gnn("tune", "--server", server.url, "--dataset", GRAPH, "--out", out)
     assert again.returncode == 2
     assert "must be a new or empty folder" in again.stderr

@@ -30,6 +30,7 @@ from a3gnn.tuning.tell.summary import summary, summary_lines
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.physics.volume import batch_volume
 from tests.commands import a3gnn as command
+from tests.commands import process
 from tests.training.test_edge_tasks import RATES, ratings
 from tests.training.test_links import ITEMS, LIKES, SPLIT, USERS, karate, shop
 
@@ -49,7 +50,7 @@ def setting_of(graph: Graph, hardware: Hardware, **fields: Any) -> Setting:
 def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     path, folder = shop(tmp_path), tmp_path / "tune"
     words = ("--hidden", "8", "--fanouts", "4,3", "--budget", "1", "--engine", "random", "--memory-limit", "4GiB")
-    done = command("tune", "--dataset", path, "--target", LIKES, *words, "--out", folder)
+    done = process("tune", "--dataset", path, "--target", LIKES, *words, "--accuracy-epochs", "2", "--out", folder)
     assert done.returncode == 0, done.stderr
     for text in ("320 train links", "recall@20 is computed from the whole graph", "without a network, validation"):
         assert text in " ".join(done.stderr.split())
@@ -73,7 +74,7 @@ def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "measurements of" in done.stdout
     store = tmp_path / "profiles.db"
-    done = command("profile", *asked, "--configs", 0, "--train-seconds", 1, "--store", store)
+    done = process("profile", *asked, "--configs", 0, "--train-seconds", 1, "--store", store)
     assert done.returncode == 0, done.stderr
     assert "Measured now    1" in done.stdout
     done = command("report", folder, "--out", tmp_path / "report.html")
@@ -97,7 +98,7 @@ def test_a_knowledge_graph_is_tuned_by_an_embedding(tmp_path: Path) -> None:
         "--budget",
         "1",
     )
-    done = command(
+    done = process(
         "tune", "--dataset", karate(tmp_path), "--target", "member,*,member", *words, "--out", tmp_path / "tune"
     )
     assert done.returncode == 0, done.stderr
@@ -250,7 +251,7 @@ def test_the_summary_names_a_heuristic_that_is_at_least_as_good(tmp_path: Path, 
 def test_values_of_edges_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     path, folder = ratings(tmp_path), tmp_path / "tune"
     words = ("--hidden", "8", "--fanouts", "4,3", "--budget", "1", "--engine", "random", "--metric", "rmse")
-    done = command("tune", "--dataset", path, "--target", f"{RATES}=edge_weight", *words, "--out", folder)
+    done = process("tune", "--dataset", path, "--target", f"{RATES}=edge_weight", *words, "--out", folder)
     assert done.returncode == 0, done.stderr
     assert "without a network, validation RMSE: mean" in " ".join(done.stderr.split())
     tuned = TunedConfig.read(folder)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from a3gnn.report.front import Front
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.result import TuneResult
+from tests.commands import process
 from tests.lines import everything
 from tests.tuning.formulas import Formulas
 
@@ -70,10 +69,8 @@ def test_tunes_by_different_metrics_share_nothing_in_one_store(
 def test_a_real_tune(kind: str, metric: str, label: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     graph = request.getfixturevalue(kind).save(tmp_path / "graph")
     options = ["--hidden", "16", "--fanouts", "4,4", "--fix", "parallel_mode=sequential", "--accuracy-epochs", "2"]
-    command = [sys.executable, "-m", "a3gnn", "tune", "--dataset", graph.folder, *options, "--budget", "1"]
-    run = subprocess.run(
-        [*command, "--metric", metric, "--out", tmp_path / "run"], capture_output=True, text=True, timeout=300
-    )
+    command = ["tune", "--dataset", graph.folder, *options, "--budget", "1"]
+    run = process(*command, "--metric", metric, "--out", tmp_path / "run")
     assert run.returncode == 0, run.stderr
     text = (tmp_path / "run" / "probes.jsonl").read_text()
     assert {json.loads(line)["measurement"]["task"]["metric"] for line in text.splitlines()} == {metric}

@@ -19,6 +19,7 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import recommend as recommending
 from a3gnn.tuning import recommend_first as recommending_first
 from a3gnn.tuning.recommend_first import recommend_apart, recommend_first
+from tests.shipped import shipped
 
 TASK = Task(hidden_channels=8)
 
@@ -58,6 +59,7 @@ def test_an_interrupted_process_is_gone_and_the_next_one_recommends_what_this_on
         raise KeyboardInterrupt
 
     monkeypatch.setattr(recommending_first, "start_program", start)
+    monkeypatch.setattr(recommending, "shipped_measurements", lambda: shipped(150))  # as in that process, a quick one
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "left").touch()  # by a process that was killed as it wrote
     with pytest.raises(KeyboardInterrupt):

@@ -16,7 +16,6 @@ from a3gnn.evaluation.link_evaluator import PARTS
 from a3gnn.evaluation.references import references, row_references
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.launch import QUICK
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.profiling.executor import LocalExecutor, MachineExecutor, TrialExecutor
@@ -33,9 +32,6 @@ from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
 from a3gnn.tuning.tell.intro import intro, model_lines
 from a3gnn.units import count, format_duration, format_seconds
-
-#: Shipped measurements that a tune learns from: all, or those of ten graphs, which fit in a fifth of the time.
-_SHIPPED = slice(150 if QUICK else None)
 
 
 class OpenStudy(NamedTuple):
@@ -112,7 +108,7 @@ def open_study(
         state, timings = _state(folder, done, resume), tuple(journal.timings())
         earlier = (*(trial.measurement.created for trial in done), *(timing.created for timing in timings))
         profiler.not_before = max((state.started, *earlier))
-        corpus = (*shipped_measurements()[_SHIPPED], *_stored_before(profiles.rows(), state.started))
+        corpus = (*shipped_measurements(), *_stored_before(profiles.rows(), state.started))
         kept = state.heuristics if resume else None
         study = _with_references(dataclasses.replace(study, corpus=corpus), graph, kept, notify)
         budget = Budget(request.budget, started, state.elapsed_s)

@@ -13,6 +13,7 @@ from a3gnn.config import AHEAD, KNOBS, STATIC_POLICIES, TrainConfig, check_whole
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.knobs import ALL, Where, where
+from a3gnn.launch import QUICK
 from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement
 from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
@@ -32,8 +33,10 @@ DEFAULT_PEAK: Literal["default"] = "default"
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 #: The default's training may take the first share of a budget in seconds; and the second one if the requested epochs
 #: or target need it, or as long as its accuracy can still stop improving within that. It may take so many seconds at
-#: least. A budget in trials counts as so many seconds. Guesses: the baseline's seconds are missing elsewhere.
-_CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.0
+#: least. Guesses: the baseline's seconds are missing elsewhere.
+_CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S = 1 / 8, 1 / 3, 2.0
+#: A budget in trials counts as so many seconds. Guess.
+COUNTED_S = 30.0 if QUICK else 480.0
 #: Share of the budget that models without a network may take, and most seconds. Guesses.
 _REFERENCES_SHARE, _MOST_REFERENCES_S = 1 / 10, 60.0
 
@@ -355,7 +358,7 @@ class Study:
         At its end it is tested, so that the verification needs no other training for that.
         """
         request = self.request
-        budget = _COUNTED_S if isinstance(request.budget, int) else request.budget
+        budget = COUNTED_S if isinstance(request.budget, int) else request.budget
         endless = request.default_epochs is None
         target = self.target if endless else None
         shortest_s, longest_s = (max(budget * share, _MIN_CURVE_S) for share in (_CURVE_SHARE, _PLATEAU_SHARE))
@@ -377,7 +380,7 @@ class Study:
     @property
     def longest_s(self) -> float:
         """Most seconds of training until a configuration stops improving: the whole budget."""
-        return _COUNTED_S if isinstance(self.request.budget, int) else float(self.request.budget)
+        return COUNTED_S if isinstance(self.request.budget, int) else float(self.request.budget)
 
     def settling_budget_s(self, trained_s: float) -> float:
         """Returns the budget in seconds under which the default may train for `trained_s` seconds."""

@@ -265,7 +265,7 @@ def test_bad_requests_are_refused(quick_tune: Callable[..., Any], tiny_graph) ->
 
 @pytest.mark.slow
 def test_a_whole_tune_chooses_the_best_shape(quick_tune: Callable[..., Any], formulas: Callable[..., Formulas]) -> None:
-    result = quick_tune(priority="quality", engine="ppo", fix={}, budget=30, executor=formulas(by_quality))
+    result = quick_tune(priority="quality", engine="ppo", fix={}, budget=16, executor=formulas(by_quality))
     task = result.tuned.task
     assert (task.num_layers, task.norm) == (4, "batch")
     assert result.config.batch_size == ALL
