@@ -48,7 +48,8 @@ lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs  ## build the docs site into site/
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build
+	$(BIN)/python -m docs.reference_pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "site/index.html is the docs site; to search in it, serve it: $(BIN)/python -m http.server --directory site"
 
 # hatchling writes the same bytes for the same commit: its times are the commit's.
@@ -95,9 +96,8 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[plot]'
 	@touch $@
 
-# a3gnn itself is not installed: its commands' parsers import click and numpy alone, and docstrings are read, not run.
-$(VENV)/.docs: $(VENV)/bin/python constraints.txt
-	$(PIP) mkdocs-material 'mkdocstrings[python]' click numpy
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
