@@ -18,7 +18,7 @@ SCALES ?= 22 24 26
 SCALE_FOLDER ?= build/scale
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune help test test-slow test-change test-weekly kernels lint docs dist notebooks bench scale corpus grids policy \
+.PHONY: tune help test test-slow test-change test-weekly kernels lint docs dist licenses notebooks bench scale corpus grids policy \
 	peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
@@ -52,10 +52,15 @@ docs: $(VENV)/.docs  ## build the docs site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "site/index.html is the docs site; to search in it, serve it: $(BIN)/python -m http.server --directory site"
 
-# hatchling writes the same bytes for the same commit: its times are the commit's.
+# hatchling writes the same bytes for the same commit: its times are the commit's, its version is in constraints.txt.
 dist: $(VENV)/bin/python  ## build the wheel and the source package of this commit into dist/
-	$(PIP) build
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --quiet --outdir dist
+	$(PIP) build hatchling
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --quiet --no-isolation --outdir dist
+
+licenses: $(VENV)/.dev  ## list the licenses of what is installed for users, into build/licenses.md
+	mkdir -p build
+	$(BIN)/python -m pip check
+	$(BIN)/python -m docs.licenses > build/licenses.md
 
 notebooks: $(VENV)/.dev  ## execute the notebooks in place
 	for notebook in notebooks/*.ipynb; do \
