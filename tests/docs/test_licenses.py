@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-pytest.importorskip("packaging", reason="packaging, of the extra dev, is not installed")
-
 from docs.licenses import licensed
 
 #: Licenses with conditions on the programs that use a package.

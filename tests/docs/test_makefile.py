@@ -3,9 +3,12 @@
 import re
 import shutil
 import subprocess
+import tomllib
 
 import pytest
+from packaging.requirements import Requirement
 
+from docs.licenses import CONTRIBUTORS
 from tests.docs.test_listed import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -23,6 +26,20 @@ def would_run(target: str) -> str:
 def test_a_target_installs_what_it_needs_and_no_more(target: str, extras: set[str]) -> None:
     installed = re.findall(r"--editable '\.\[([\w,]+)\]'", would_run(target))
     assert {extra for some in installed for extra in some.split(",")} == extras
+
+
+def test_the_oldest_versions_are_what_pyproject_claims() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    (told,) = (line for line in would_run("oldest").splitlines() if "uv pip" in line)
+    assert {*re.findall(r"--extra (\w+)", told), *CONTRIBUTORS} == extras.keys()
+    claimed = project["dependencies"] + [text for extra in extras.keys() - set(CONTRIBUTORS) for text in extras[extra]]
+    lowest = {one.name.replace("_", "-"): next(iter(one.specifier)) for one in map(Requirement, claimed)}
+    pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints-oldest.txt").read_text(), re.MULTILINE))
+    assert pinned.keys() == lowest.keys() - {"xgboost"}  # of other processors
+    for name, version in pinned.items():
+        assert lowest[name].operator == ">="
+        assert f"{version}.".startswith(f"{lowest[name].version}."), f"run make oldest for {name}"
 
 
 def chosen(target: str, **marks: bool) -> bool:
