@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+CONSTRAINTS ?= constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
+# Extras for users; docs/licenses.py has the others.
+EXTRAS := plot dataframe lightning ogb serve parts ray mcp energy postgres
 BUDGET ?= 5min
 # Tests that wait for processes leave a core idle: one worker more than cores, up to four.
 CORES := $(or $(shell nproc 2>/dev/null),2)
@@ -18,8 +21,8 @@ SCALES ?= 22 24 26
 SCALE_FOLDER ?= build/scale
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune help test test-slow test-change test-weekly kernels lint docs dist notebooks bench scale corpus grids policy \
-	peers services clean
+.PHONY: tune help test test-slow test-change test-weekly test-oldest test-newest coverage oldest kernels lint docs dist \
+	licenses notebooks bench scale corpus grids policy peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
@@ -39,6 +42,23 @@ test-change: $(VENV)/.dev  ## run both of these at once, as .ci/run does: the sl
 test-weekly: $(VENV)/.dev  ## run the notebooks, pages, sweeps and benchmarks that no change has to wait for, and tests that decide by seconds
 	$(PYTEST) -m "weekly or margin"
 
+test-oldest:  ## run make test with the oldest versions that pyproject.toml allows
+	$(MAKE) test VENV=build/oldest CONSTRAINTS=constraints-oldest.txt
+
+test-newest:  ## run make test with the newest versions of today
+	$(MAKE) test VENV=build/newest CONSTRAINTS=/dev/null
+
+# Where tests fail, too, the lines that ran are listed.
+coverage: $(VENV)/.dev  ## run make test and count lines: the rooms of a3gnn, the thinnest first
+	$(PYTEST) -m "not slow and not weekly and not margin" --cov --cov-report= || touch build/failed
+	$(BIN)/python -m tests.coverage | tee build/coverage.md
+	! rm build/failed 2> /dev/null
+
+oldest: $(VENV)/bin/python  ## write constraints-oldest.txt, after the versions in pyproject.toml changed
+	$(PIP) uv
+	$(BIN)/uv pip compile --quiet --no-deps --resolution lowest-direct --python-version 3.11 $(EXTRAS:%=--extra %) \
+		--no-header --no-annotate --output-file constraints-oldest.txt pyproject.toml
+
 kernels: $(VENV)/.installed  ## compile what most tests need: each of the tests' processes would do so at its start
 	PYTHONPATH=.:surrogate:envs $(BIN)/python -m tests.kernels
 
@@ -48,13 +68,19 @@ lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs  ## build the docs site into site/
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build
+	$(BIN)/python -m docs.reference_pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "site/index.html is the docs site; to search in it, serve it: $(BIN)/python -m http.server --directory site"
 
-# hatchling writes the same bytes for the same commit: its times are the commit's.
+# hatchling writes the same bytes for the same commit: its times are the commit's, its version is in constraints.txt.
 dist: $(VENV)/bin/python  ## build the wheel and the source package of this commit into dist/
-	$(PIP) build
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --quiet --outdir dist
+	$(PIP) build hatchling
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --quiet --no-isolation --outdir dist
+
+licenses: $(VENV)/.dev  ## list the licenses of what is installed for users, into build/licenses.md
+	mkdir -p build
+	$(BIN)/python -m pip check
+	$(BIN)/python -m docs.licenses > build/licenses.md
 
 notebooks: $(VENV)/.dev  ## execute the notebooks in place
 	for notebook in notebooks/*.ipynb; do \
@@ -90,14 +116,13 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"a3gnn needs Python >= 3.11, got {sys.version}; make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
 	@echo "installing a3gnn and what it needs into $(VENV) (a few minutes the first time)"
 	$(PIP) --editable '.[plot]'
 	@touch $@
 
-# a3gnn itself is not installed: its commands' parsers import click and numpy alone, and docstrings are read, not run.
-$(VENV)/.docs: $(VENV)/bin/python constraints.txt
-	$(PIP) mkdocs-material 'mkdocstrings[python]' click numpy
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

@@ -1,6 +1,6 @@
 """The version of a3gnn, and of the packages that influence its results."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 #: What a3gnn is for; README, docs and packages have the same line.
 PURPOSE = (
     "Train graph neural networks to the same accuracy in a fraction of the time and memory, on the machine you have."

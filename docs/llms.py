@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ _MADE = {
     "reference/json.md": "The fields of every answer of --json, from the schemas.",
     "reference/python.md": "Every public name of Python, from the docstrings.",
 }
+_NO_PROSE = ("* ", "[![", "```")
 _HEAD = f"""# a3gnn
 
 > {PURPOSE}
@@ -31,7 +32,7 @@ SKILL.md in the repository has the five commands for a program that uses a3gnn. 
 
 
 def llms_txt(ending: str = ".md") -> str:
-    """Returns the index: each page of the navigation with its title and first sentence, under its section.
+    """Returns the index: each page with its title and first sentence, under its section.
 
     Args:
         ending: End of the links: .md in the repository, .html in the site.
@@ -43,22 +44,21 @@ def llms_txt(ending: str = ".md") -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def llms_full(made: Mapping[str, Callable[[], str]]) -> str:
-    """Returns the text of all pages of the navigation in order; `made` makes pages that are not in docs/."""
+def llms_full(made: Mapping[str, str]) -> str:
+    """Returns the text of all pages in order; `made` has the pages that are not in docs/."""
     pages = (place for _, pages in _sections() for _, place in pages)
-    return "\n\n".join(f"<!-- {place} -->\n\n{_text(place, made).strip()}" for place in pages) + "\n"
-
-
-def _text(place: str, made: Mapping[str, Callable[[], str]]) -> str:
-    return made[place]() if place in made else (DOCS / place).read_text(encoding="utf-8")
+    texts = ((place, made.get(place) or (DOCS / place).read_text(encoding="utf-8")) for place in pages)
+    return "\n\n".join(f"<!-- {place} -->\n\n{text.strip()}" for place, text in texts) + "\n"
 
 
 def _sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yields the sections of the navigation, each with the titles and places of its pages."""
+    """Yields the sections of the navigation and of the contributors' page, each with its pages' titles and places."""
     text = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     for one in yaml.safe_load(text)["nav"]:
         for title, inner in one.items():
             yield title, list(_pages(title, inner))
+    for section in re.split(r"^## ", (DOCS / "contributing.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        yield section.partition("\n")[0], re.findall(r"^\* \[([^\]]+)\]\(([^)]+)\)$", section, re.MULTILINE)
 
 
 def _pages(title: str, inner: Any) -> Iterator[tuple[str, str]]:
@@ -75,7 +75,7 @@ def _first(place: str) -> str:
     if place in _MADE:
         return _MADE[place]
     paragraphs = re.split(r"\n\s*\n", (DOCS / place).read_text(encoding="utf-8"))
-    prose = next(one for one in paragraphs if re.match(r"[A-Za-z`*\[(]", one) and not one.startswith(("* ", "[![")))
+    prose = next(one for one in paragraphs if re.match(r"[A-Za-z`*\[(]", one) and not one.startswith(_NO_PROSE))
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(prose.split()).replace("**", ""))
     return re.split(r"(?<=[.:?])\s", text)[0].rstrip(":")
 

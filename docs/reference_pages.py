@@ -1,26 +1,26 @@
-"""Makes pages of the docs site when it is built.
+"""Makes pages of the docs site before it is built: `python -m docs.reference_pages` writes the site's sources.
 
 Commands come from their parsers, names from docstrings, answers of --json from schemas, llms-full.txt from all pages.
-
-A hook of MkDocs (`mkdocs.yml`). The pages exist in the site alone, so nothing in them can be out of date.
+These pages exist in build/docs alone, so nothing in them can be out of date. MkDocs and Zensical read that folder.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
 
 import a3gnn
 from a3gnn.cli.answers import answers
 from a3gnn.cli.json_schema import schema_of
 from a3gnn.cli.main import COMMANDS, app
-from docs.llms import llms_full, llms_txt
+from docs.llms import DOCS, llms_full, llms_txt
 
 #: Members that the page shows of a class; of a class that is not here it shows all public ones.
 MEMBERS: dict[str, tuple[str, ...]] = {
@@ -97,16 +97,13 @@ the [exit code](files.md#exit-codes) that it has without `--json`. Sizes are byt
 """
 
 
-def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the generated pages to those in docs/."""
-    for place, page in PAGES.items():
-        files.append(File.generated(config, place, content=page()))
-    index = files.get_file_from_path("llms.txt")
-    assert index is not None, "it is in docs/"
-    files.remove(index)
-    files.append(File.generated(config, "llms.txt", content=llms_txt(".html")))
-    files.append(File.generated(config, "llms-full.txt", content=llms_full(PAGES)))
-    return files
+def write(folder: Path) -> None:
+    """Writes the sources of the site to `folder`, anew: the files of docs/ and the generated pages."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    made = {place: page() for place, page in PAGES.items()}
+    for place, text in {**made, "llms.txt": llms_txt(".html"), "llms-full.txt": llms_full(made)}.items():
+        (folder / place).write_text(text, encoding="utf-8")
 
 
 def python_page() -> str:
@@ -238,3 +235,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/json.md": json_page,
     "reference/python.md": python_page,
 }
+
+if __name__ == "__main__":
+    write(Path(*sys.argv[1:]) if sys.argv[1:] else DOCS.parent / "build" / "docs")

@@ -232,9 +232,8 @@ def pyg_classes() -> AbstractContextManager[None]:
     safe += [np.ndarray, np.dtype, *(type(np.dtype(kind)) for kind in (np.int64, np.int32))]
     rebuild = np.empty(0).__reduce__()[0]
     safe.append(rebuild)
-    if torch.__version__ >= "2.6":  # older versions take no names, and load OGB's files without them
-        # An array may have been saved by a NumPy of another major version.
-        safe += [(rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
+    # An array may have been saved by a NumPy of another major version.
+    safe += [(rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
     context: AbstractContextManager[None] = torch.serialization.safe_globals(safe)
     return context
 

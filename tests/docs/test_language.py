@@ -25,8 +25,16 @@ def _in(folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(str(path.relative_to(ROOT)) for path in paths)
 
 
-USER_PAGES = ("README.md", "CONTRIBUTING.md", "AGENTS.md", "SKILL.md", "docs/index.md", *_in(FOLDERS))
-CONTRIBUTOR_PAGES = ("docs/architecture.md", *_in(CONTRIBUTOR_FOLDERS))
+USER_PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "AGENTS.md",
+    "SKILL.md",
+    "docs/index.md",
+    "docs/whats_new.md",
+    *_in(FOLDERS),
+)
+CONTRIBUTOR_PAGES = ("docs/architecture.md", "docs/contributing.md", *_in(CONTRIBUTOR_FOLDERS))
 #: The pages that are measured.
 MEASURED = (*USER_PAGES, *CONTRIBUTOR_PAGES)
 MOST_WORDS = 30

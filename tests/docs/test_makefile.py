@@ -1,27 +1,17 @@
 """What the Makefile installs and runs, as make itself says it would."""
 
 import re
-import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 
 import pytest
+from packaging.requirements import Requirement
 
+from docs.licenses import CONTRIBUTORS
 from tests.docs.test_listed import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-#: Imports the module of every command, as docs/reference_pages.py does, and prints the packages that are loaded then.
-COMMAND_MODULES = """
-import importlib, sys
-from a3gnn.cli.main import COMMANDS
-for module, _ in COMMANDS.values():
-    importlib.import_module(module)
-print(*{name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names))
-"""
-#: What click, or the environment, loads where it is there.
-OF_CLICK = {"colorama", "sitecustomize", "typing_extensions"}
 
 
 def would_run(target: str) -> str:
@@ -30,20 +20,26 @@ def would_run(target: str) -> str:
     return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-@pytest.mark.parametrize(("target", "extras"), [("tune", {"plot"}), ("docs", set()), ("test", {"plot", "dev"})])
+@pytest.mark.parametrize(
+    ("target", "extras"), [("tune", {"plot"}), ("docs", {"plot", "docs"}), ("test", {"plot", "dev"})]
+)
 def test_a_target_installs_what_it_needs_and_no_more(target: str, extras: set[str]) -> None:
     installed = re.findall(r"--editable '\.\[([\w,]+)\]'", would_run(target))
     assert {extra for some in installed for extra in some.split(",")} == extras
 
 
-def test_the_docs_need_their_extra_and_what_the_parsers_import() -> None:
-    (line,) = (line for line in would_run("docs").splitlines() if "pip install" in line)
-    installed = set(shlex.split(line.partition("-c constraints.txt")[2]))
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    run = [sys.executable, "-c", COMMAND_MODULES]
-    loaded = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.split()
-    of_others = {name for name in loaded if not name.startswith(("_", "a3gnn"))} - OF_CLICK
-    assert installed == {name.partition(">=")[0] for name in extras["docs"]} | of_others
+def test_the_oldest_versions_are_what_pyproject_claims() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    (told,) = (line for line in would_run("oldest").splitlines() if "uv pip" in line)
+    assert {*re.findall(r"--extra (\w+)", told), *CONTRIBUTORS} == extras.keys()
+    claimed = project["dependencies"] + [text for extra in extras.keys() - set(CONTRIBUTORS) for text in extras[extra]]
+    lowest = {one.name.replace("_", "-"): next(iter(one.specifier)) for one in map(Requirement, claimed)}
+    pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints-oldest.txt").read_text(), re.MULTILINE))
+    assert pinned.keys() == lowest.keys() - {"xgboost"}  # of other processors
+    for name, version in pinned.items():
+        assert lowest[name].operator == ">="
+        assert f"{version}.".startswith(f"{lowest[name].version}."), f"run make oldest for {name}"
 
 
 def chosen(target: str, **marks: bool) -> bool:

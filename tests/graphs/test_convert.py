@@ -334,7 +334,7 @@ def test_killed_conversions_are_continued(source: str, tmp_path: Path) -> None:
         arrays = {"edge_index": rng.integers(0, nodes, size=(2, 9000)), "y": np.arange(nodes) % 3}
         arrays["edge_weight"] = rng.random(9000)
         if source == "csr":
-            matrix = scipy.sparse.random_array((nodes, 40), density=0.3, format="csr", rng=rng)
+            matrix = scipy.sparse.random_array((nodes, 40), density=0.3, format="csr", random_state=rng)
             arrays |= {f"x_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
             arrays["x_shape"] = np.array(matrix.shape)
         else:

@@ -29,7 +29,7 @@ Npz = Callable[..., Path]
 
 _IDS = {"train": np.array([0, 1]), "val": np.array([2, 3]), "test": np.array([4])}
 _NO_MASKS: dict[str, Any] = dict.fromkeys(("train_mask", "val_mask", "test_mask"))
-_CSR = sparse.random_array((6, 4), density=0.5, format="csr", rng=0)
+_CSR = sparse.random_array((6, 4), density=0.5, format="csr", random_state=0)
 _PARTS = {"x": None, "x_data": _CSR.data, "x_indices": _CSR.indices, "x_indptr": _CSR.indptr, "x_shape": _CSR.shape}
 
 
