@@ -56,7 +56,7 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
     check_folder(folder, resume)
     if resume:
         check_request(folder, request)
-        return Journal.start(folder)
+        return Journal.start(folder, keep=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -220,11 +220,16 @@ class Journal:
         self.timings_path = folder / "timings.jsonl"
 
     @classmethod
-    def start(cls, folder: Path) -> Self:
-        """Returns the journal in `folder`; makes the missing files, so that their names are on disk before any line."""
+    def start(cls, folder: Path, *, keep: bool = False) -> Self:
+        """Returns an empty journal in `folder`, whose names are on disk before any line.
+
+        Args:
+            folder: The tune's folder.
+            keep: Whether files of an earlier run stay; only missing ones are made.
+        """
         journal = cls(folder)
         for path in (journal.path, journal.timings_path):
-            if not path.exists():
+            if not (keep and path.exists()):
                 write_text(path, "")
         return journal
 
