@@ -106,6 +106,7 @@ def predict(
     from a3gnn.apply.predict_links import save_edges, save_links
     from a3gnn.graphs.as_graph import as_graph
     from a3gnn.storage.atomic import replacing
+    from a3gnn.storage.cache_content import remove_abandoned
     from a3gnn.storage.claim import claimed_whole
     from a3gnn.training.saved_model import SavedModel
 
@@ -128,6 +129,7 @@ def predict(
             raise UsageError(f"--scratch-dtype needs a model of nodes, got one of {predicts}; leave it out")
         given: dict[str, Any] = {"host_memory_limit": host_memory_limit, "notify": progress(quiet)}
         of_nodes = given | {"scratch_dtype": scratch_dtype or "float32"}
+        remove_abandoned(out)
         with replacing(out) as draft:
             if heuristic in _NODES:
                 shape: tuple[int, ...] = save_predictions(draft, None, graph, heuristic=heuristic, **of_nodes)

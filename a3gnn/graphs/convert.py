@@ -410,7 +410,7 @@ def _unpacked(path: Path, draft: Draft, needed: Sequence[str]) -> dict[str, NDAr
     """Returns the `needed` arrays of the file as memory maps of scratch files."""
     with readable(path):
         archive = zipfile.ZipFile(path)
-    found, done = {}, 0
+    found, done = dict[str, NDArray[Any]](), 0
     with archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         total = sum(members[name].file_size for name in needed)

@@ -70,7 +70,7 @@ class BlockReader:
         first, last, whole = int(ids[0]), int(ids[-1]), out.view(np.uint8)
         if self._file < 0:
             _copy_rows(readonly(self._rows.view(np.uint8)), ids, 0, whole, places)
-            return len(ids) * self._row_bytes
+            return int(len(ids) * self._row_bytes)
         begin, end = self._begin + first * self._row_bytes, self._begin + (last + 1) * self._row_bytes
         start = begin - begin % _ALIGNED_BYTES
         scratch = self._spare.get()

@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,6 +72,8 @@ class Children:
                 self._work(lambda line: print(line, file=log))
                 print(count, file=log)
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
 
