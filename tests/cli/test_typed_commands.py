@@ -22,7 +22,6 @@ from tests.graphs.test_typed_task import papers
 @pytest.mark.slow
 def test_a_graph_with_types_is_tuned_trained_and_predicted(tmp_path: Path) -> None:
     file, options = tmp_path / "papers.pt", ("--target", "paper", "--fanouts", "4,3", "--budget", "1")
-    options += ("--accuracy-epochs", "2")
     torch.save(papers(), file)
     assert "author" in a3gnn("graph", "info", file).stdout
     described = json.loads(a3gnn("graph", "info", f"target:paper:{file}", "--json").stdout)

@@ -50,7 +50,7 @@ def setting_of(graph: Graph, hardware: Hardware, **fields: Any) -> Setting:
 def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     path, folder = shop(tmp_path), tmp_path / "tune"
     words = ("--hidden", "8", "--fanouts", "4,3", "--budget", "1", "--engine", "random", "--memory-limit", "4GiB")
-    done = process("tune", "--dataset", path, "--target", LIKES, *words, "--accuracy-epochs", "2", "--out", folder)
+    done = process("tune", "--dataset", path, "--target", LIKES, *words, "--out", folder)
     assert done.returncode == 0, done.stderr
     for text in ("320 train links", "recall@20 is computed from the whole graph", "without a network, validation"):
         assert text in " ".join(done.stderr.split())

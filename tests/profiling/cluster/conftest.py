@@ -7,8 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -18,21 +16,9 @@ from tests.profiling.cluster.nodes import ROOT, Node, Rays
 @pytest.fixture(scope="session")
 def rays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rays]:
     """Three nodes: first, labeled single, and left and right, labeled pair."""
-    with cluster(tmp_path_factory.mktemp("nodes"), "first", "left", "right") as found:
-        yield found
-
-
-@pytest.fixture(scope="session")
-def ray_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rays]:
-    """One node, labeled single: each takes seconds to start."""
-    with cluster(tmp_path_factory.mktemp("node"), "first") as found:
-        yield found
-
-
-@contextmanager
-def cluster(folder: Path, *names: str) -> Iterator[Rays]:
+    folder = tmp_path_factory.mktemp("nodes")
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.profiling.cluster.ray_nodes", str(folder), *names],
+        [sys.executable, "-m", "tests.profiling.cluster.ray_nodes", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

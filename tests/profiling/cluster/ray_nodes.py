@@ -1,7 +1,7 @@
-"""A Ray cluster on this machine: `python -m tests.profiling.cluster.ray_nodes FOLDER NAME...`.
+"""A Ray cluster of three nodes on this machine: `python -m tests.profiling.cluster.ray_nodes FOLDER`.
 
-The first, which the others join, is labeled single; left and right are labeled pair. Each has a cache folder of its own
-in FOLDER, by its name. It prints one JSON object when all are there, and ends them when its stdin is closed.
+The first, which the others join, is labeled single; the other two are labeled pair. Each has a cache folder of its
+own in FOLDER, by its name. It prints one JSON object when all are there, and ends them when its stdin is closed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-#: Each node's label.
-LABELS = {"first": "single", "left": "pair", "right": "pair"}
+#: Each node's name and label.
+NODES = (("first", "single"), ("left", "pair"), ("right", "pair"))
 
 
 def main() -> None:
@@ -35,8 +35,8 @@ def main() -> None:
         os.environ["RAY_TMPDIR"] = place  # it has Ray's note of the cluster on this machine, which is the user's
         Path(place, "ray").mkdir()
         cluster = Cluster(shutdown_at_exit=True)
-        for name in sys.argv[2:]:
-            label = os.environ["A3GNN_MACHINE_LABEL"] = LABELS[name]
+        for name, label in NODES:
+            os.environ["A3GNN_MACHINE_LABEL"] = label
             resources = resources_of(bare_machine())
             cache = folder / name
             cache.mkdir(parents=True)

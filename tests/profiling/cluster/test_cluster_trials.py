@@ -1,4 +1,4 @@
-"""Trials on a real cluster of nodes on this machine: as here, and when their machine is lost."""
+"""Trials on a real cluster of three nodes on this machine: as here, and when their machine is lost."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def ask(graph: Graph, tmp_path: Path) -> Callable[..., TrialRequest]:
 
 
 def test_a_trial_runs_as_it_does_here(
-    ray_of_one: Rays, ask: Callable[..., TrialRequest], graph: Graph, monkeypatch: pytest.MonkeyPatch
+    rays: Rays, ask: Callable[..., TrialRequest], graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as on the nodes
     lines: list[str] = []
-    node = ray_of_one.nodes["first"]
-    with RayExecutor(ray_of_one.address, "single", lines.append) as executor, LocalExecutor() as local:
+    node = rays.nodes["first"]
+    with RayExecutor(rays.address, "single", lines.append) as executor, LocalExecutor() as local:
         assert executor.make_ready(graph, TASK) > 0
         request = ask(executor)
         assert request.setting.hardware.label == "single"
