@@ -45,7 +45,7 @@ def list_(store: str | None, as_json: bool) -> None:
     from a3gnn.profiling.store.jsonl import shipped_measurements
     from a3gnn.profiling.store.provenance import holdings
 
-    found = {"shipped with a3gnn": holdings(shipped_measurements())}
+    found = {"shipped with a3gnn": holdings(shipped_measurements(typed=True))}
     opened = existing_store(store)
     if opened is not None:
         with opened as own:

@@ -140,7 +140,8 @@ def recommend(
         if reason := why_infeasible(request.limits(machine, None), machine):
             raise InfeasibleError(reason)
         study = Study.of(request, setting)
-        found = _recommendation(dataclasses.replace(study, corpus=(*shipped_measurements(), *stored)), notify)
+        shipped = shipped_measurements(typed=bool(setting.graph.relations))
+        found = _recommendation(dataclasses.replace(study, corpus=(*shipped, *stored)), notify)
         return found if out is None else _written(found, Path(out))
 
 

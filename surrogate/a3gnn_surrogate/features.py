@@ -35,7 +35,7 @@ _ANALYTIC_NAMES = (
     "cache_hit_rate",
 )
 _GRAPH_SHARES = ("degree_gini", "feature_density", "label_rate", "homophily", "largest_component")
-#: Figures of graphs with node types, of which the shipped profiles have none.
+#: Figures of graphs with node types, of which few were measured: the analytic model reads them.
 _OF_TYPES = ("relations", "rows_per_node", "ends")
 _GRAPH_NAMES = tuple(
     field.name

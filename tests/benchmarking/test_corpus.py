@@ -17,16 +17,23 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement, Metrics
 from a3gnn.profiling.request import TrialRequest
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements, shipped_profiles
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from benchmarks.corpus.measure import DEFAULT_EVERY, WORK_KNOBS, Corpus, design
-from benchmarks.corpus.subjects import SUBJECTS, Subject
+from benchmarks.corpus.subjects import SUBJECTS, TYPED_SUBJECTS, Subject
 from benchmarks.engine.graphs import spec_of
 from benchmarks.report import ResultLines
 from tests.tuning.formulas import Formulas
 
 SUBJECT = Subject("synthetic:nodes=300,degree=8,classes=4,features=16")
+
+
+def rows_of(*names: str) -> list[Measurement]:
+    folder = shipped_profiles()
+    assert folder is not None
+    return [row for name in names for row in read_measurements(folder / f"{name}.jsonl.gz")]
 
 
 def varies_work_alone(config: TrainConfig) -> bool:
@@ -44,8 +51,9 @@ def test_half_of_the_rows_vary_the_work_alone(tiny_graph: Graph, hardware: Hardw
 
 
 def test_subjects_are_named_once_and_not_graphs_that_tunes_are_shown_on() -> None:
-    assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS)
-    specs = {subject.spec for subject in SUBJECTS}
+    subjects = (*SUBJECTS, *TYPED_SUBJECTS)
+    assert len({subject.name for subject in subjects}) == len(subjects)
+    specs = {subject.spec for subject in subjects}
     assert specs.isdisjoint({"synthetic:", "facebook_pages", "wordnet_en", "amazon_computers", "flickr_small"})
 
 
@@ -120,3 +128,13 @@ def test_a_graph_with_types_has_its_target_and_the_model_that_suits_it(tmp_path:
     assert spec == f"target:user,buys,item:{typed / 'shop.npz'}"
     task = Subject("target:user,buys,item:shop", hidden=8).task(Graph.load(spec))
     assert (task.model, task.metric, task.hidden_channels, task.own is None) == ("rsage", "recall@20", 8, False)
+
+
+def test_only_predictions_for_graphs_with_types_learn_from_typed_measurements() -> None:
+    plain, all_of_them = rows_of("corpus"), rows_of("corpus", "typed")
+    assert [row.id for row in shipped_measurements()] == [row.id for row in plain]
+    assert [row.id for row in shipped_measurements(typed=True)] == [row.id for row in all_of_them]
+    assert not any(row.setting.graph.relations for row in plain)
+    typed = all_of_them[len(plain) :]
+    assert all(row.setting.graph.relations for row in typed)
+    assert len({row.setting.graph.fingerprint for row in typed}) == len(TYPED_SUBJECTS) == 6

@@ -36,17 +36,17 @@ def run(*arguments: str) -> Result:
 
 def test_list_counts_what_is_shipped_and_what_is_yours() -> None:
     text = run("list").stdout
-    assert text.startswith(f"shipped with a3gnn: {len(shipped_measurements())} measurements")
+    assert text.startswith(f"shipped with a3gnn: {len(shipped_measurements(typed=True))} measurements")
     assert f"{DEFAULT_STORE}: 2 measurements, 0 failed" in text
     assert max(map(len, text.splitlines())) <= 80
     joined = "".join(text.split())
-    assert all(row.setting.graph.name in joined for row in shipped_measurements())  # whole names
+    assert all(row.setting.graph.name in joined for row in shipped_measurements(typed=True))  # whole names
     found = json.loads(run("list", "--json").stdout)
     (own,) = found["sources"][str(DEFAULT_STORE)]
     assert own["rows"] == 2
     assert found["machines"][own["hardware"]]["num_cores"] >= 1
     shipped = found["sources"]["shipped with a3gnn"]
-    assert sum(one["rows"] for one in shipped) == len(shipped_measurements())
+    assert sum(one["rows"] for one in shipped) == len(shipped_measurements(typed=True))
 
 
 def test_check_passes_what_is_sound_and_names_what_is_not(tmp_path: Path) -> None:

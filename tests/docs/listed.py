@@ -146,7 +146,10 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn stop runs/mine": "needs a running tune; tests/cli/test_status.py stops one",
         'pip install ".[mcp]"': INSTALLS,
     },
-    "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
+    "profiles/README.md": {
+        "python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG,
+        "python -m benchmarks.corpus --typed --rows 10 --export profiles/typed.jsonl.gz": LONG,
+    },
     "docs/design/trials.md": {
         "python -m benchmarks.emulated --grids benchmarks/results/grids/*.gz benchmarks/results/grids/further/*.gz "
         '--seeds 1 --engines ppo gp tpe "gp alone"': LONG,

@@ -17,6 +17,8 @@ from a3gnn.storage.atomic import replacing
 
 #: Shipped measurements that are learned from: all, or the first, of ten graphs, which fit in a fifth of the time.
 _MOST_SHIPPED = 150 if QUICK else None
+#: The shipped measurements of graphs with types and links.
+_TYPED = "typed.jsonl.gz"
 
 
 class RowLines(NamedTuple):
@@ -97,13 +99,16 @@ def shipped_profiles() -> Path | None:
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
-def shipped_measurements() -> list[Measurement]:
+def shipped_measurements(typed: bool = False) -> list[Measurement]:
     """Returns every shipped measurement once, with files in the order of their names; empty if none are shipped.
 
     Where `a3gnn.launch.QUICK` holds, only the first ones.
+
+    Args:
+        typed: Whether also the measurements of graphs with types and links: only such graphs' predictions use them.
     """
     folder = shipped_profiles()
-    files = sorted(folder.glob("*.jsonl.gz")) if folder else []
+    files = [file for file in sorted(folder.glob("*.jsonl.gz")) if typed or file.name != _TYPED] if folder else []
     return distinct(islice(chain.from_iterable(map(read_measurements, files)), _MOST_SHIPPED))
 
 

@@ -108,7 +108,8 @@ def open_study(
         state, timings = _state(folder, done, resume), tuple(journal.timings())
         earlier = (*(trial.measurement.created for trial in done), *(timing.created for timing in timings))
         profiler.not_before = max((state.started, *earlier))
-        corpus = (*shipped_measurements(), *_stored_before(profiles.rows(), state.started))
+        shipped = shipped_measurements(typed=bool(characteristics.relations))
+        corpus = (*shipped, *_stored_before(profiles.rows(), state.started))
         kept = state.heuristics if resume else None
         study = _with_references(dataclasses.replace(study, corpus=corpus), graph, kept, notify)
         budget = Budget(request.budget, started, state.elapsed_s)

@@ -449,8 +449,8 @@ def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, again
         yield f"{beside}the budget was too small for {', '.join(missing)}; {more} measures more"
     if tuned.setting.graph.relations:
         yield (
-            "nothing that ships with a3gnn was measured on graphs with node types, so the first predictions of this "
-            f"tune had wide intervals; {more} narrows them"
+            "few of the measurements that ship with a3gnn are of graphs with node types, so the first predictions of "
+            f"this tune had wide intervals; {more} narrows them"
         )
 
 
