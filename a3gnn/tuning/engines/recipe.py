@@ -50,7 +50,8 @@ def next_of_race(history: History) -> TrainConfig | None:
     """Returns the configuration that trains next; None if no shape and no step around the best is left."""
     race, size = _Race(history), race_of(history)
     first, number = (0, len(SHAPES)) if size is None else (size.first, size.shapes)
-    left = [race.config({**START, **shape}) for shape in shapes_of(history.study.setting.task)[:number]]
+    shapes = [race.config({**START, **shape}) for shape in shapes_of(history.study.setting.task)]
+    left = sorted(shapes, key=race.failed)[:number]
     for rung in range(first, RUNGS):
         if (due := next((one for one in left if race.is_due(one, rung)), None)) is not None:
             return due
@@ -76,6 +77,11 @@ class _Race:
         """Returns the last trial of `config`."""
         trials = (one for one in reversed(self.history.trials) if one.measurement.config == config)
         return next(trials, None)
+
+    def failed(self, config: TrainConfig) -> bool:
+        """Whether the last trial of `config` failed."""
+        trial = self.last(config)
+        return trial is not None and trial.metrics is None
 
     def is_due(self, config: TrainConfig, rung: int) -> bool:
         """Whether `config` has not trained for round `rung`, did not fail, and has not stopped improving."""

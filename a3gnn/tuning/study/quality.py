@@ -67,7 +67,8 @@ class RaceSize(NamedTuple):
     Attributes:
         first: Its first round; each one that is left out halves the shapes.
         steps: Steps of the longest training.
-        budget: The budget under which no round is left out and the longest training ends near its best, as text.
+        budget: The budget under which no round is left out and the longest training ends near its best, as text: in
+            trials if the request's is and its trainings are long enough, else in seconds.
         measured: The configuration of the first trial, which trained for the seconds of round 0.
     """
 
@@ -96,24 +97,30 @@ class RaceSize(NamedTuple):
 def race_of(history: History) -> RaceSize | None:
     """Returns the size of the race of `history`; None before its first successful trial."""
     trial = next((one for one in history.trials if one.reason == RACE and one.metrics is not None), None)
-    if trial is None or trial.metrics is None:
+    metrics = None if trial is None else trial.measurement.metrics  # its drift changes with later timings
+    if trial is None or metrics is None:
         return None
-    metrics, total, whole_s = trial.metrics, history.study.request.budget, history.study.longest_s
+    total, whole_s = history.study.request.budget, history.study.longest_s
     counted, pace = isinstance(total, int), metrics.pace
     around_s = trial.measurement.seconds - metrics.rehearsal_seconds
     around_s -= metrics.curve_train_seconds + metrics.curve_eval_seconds
 
-    def least(first: int) -> float:  # the budget of a race that starts with this round, in its unit
-        trials = sum(len(SHAPES) >> rung for rung in range(first, RUNGS))
+    def trials(first: int) -> int:  # of a race that starts with this round
+        return sum(len(SHAPES) >> rung for rung in range(first, RUNGS))
+
+    def least_s(first: int) -> float:  # the budget in seconds of such a race
         told_apart_s = pace.seconds(_TOLD_APART) * whole_s / rung_s(history, first)
-        return 2 * trials if counted else max(trials * around_s / _AROUND_SHARE, told_apart_s)
+        return max(trials(first) * around_s / _AROUND_SHARE, told_apart_s)
 
     longest_s = rung_s(history, RUNGS - 1)
-    all_s = max(least(0), pace.seconds(_NEAR_BEST) * whole_s / longest_s)
+    steps = pace.batches(longest_s)
+    all_s = max(least_s(0), pace.seconds(_NEAR_BEST) * whole_s / longest_s)
     return RaceSize(
-        next((rung for rung in range(RUNGS - 1) if least(rung) <= total), RUNGS - 1),
-        pace.batches(longest_s),
-        str(least(0)) if counted else short_duration(all_s),
+        next(
+            (rung for rung in range(RUNGS - 1) if (2 * trials(rung) if counted else least_s(rung)) <= total), RUNGS - 1
+        ),
+        steps,
+        str(2 * trials(0)) if counted and steps >= _NEAR_BEST else short_duration(all_s),
         trial.measurement.config,
     )
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,13 +21,14 @@ from a3gnn.profiling.request import TrialRequest
 from a3gnn.search import checked_search, search_of
 from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
 from a3gnn.tuning.run.plans import trial_plan, whole_plan
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s
 from a3gnn.tuning.study.study import Study, TuneRequest
-from a3gnn.tuning.study.trial import RACE, Proposal, Trial
+from a3gnn.tuning.study.trial import RACE, Proposal, SpeedTiming, Trial
 from a3gnn.units import parse_duration
 from tests.tuning.formulas import Formulas
 from tests.tuning.histories import MiB, measured
@@ -53,6 +55,22 @@ def by_quality(request: TrialRequest, metrics: Metrics, before: int) -> Metrics 
     values = dict(request.config.searched)
     size = 300 * MiB if values.get("hidden_channels", 0) < 256 else 900 * MiB
     return dataclasses.replace(metrics, curve=rising(quality_of(values)), peak_host_bytes=size)
+
+
+def shape_of(config: TrainConfig, task: Task) -> tuple[Any, ...]:
+    """Returns the values of a shape in `config`."""
+    return tuple(config.task_of(task).value(name) for name in SHAPES[0])
+
+
+def slowly(steps_per_s: float) -> Callable[[TrialRequest, Metrics, int], Metrics | Failure]:
+    """Returns `by_quality` on a machine on which the race's trials take so many steps per second."""
+
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        found = by_quality(request, metrics, before)
+        is_raced = bool(request.config.searched) and isinstance(found, Metrics)
+        return dataclasses.replace(found, throughput_epochs_per_s=steps_per_s / 10) if is_raced else found
+
+    return slow
 
 
 @pytest.fixture
@@ -93,7 +111,7 @@ def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formul
     history, tried = raced(empty, machine, most=14)
     assert all(config.batch_size == ALL for config in tried)
     task = history.study.setting.task
-    shapes = [tuple(config.task_of(task).value(name) for name in SHAPES[0]) for config in tried]
+    shapes = [shape_of(config, task) for config in tried]
     assert shapes[:8] == [tuple(shape.values()) for shape in SHAPES]
     best = sorted(SHAPES, key=lambda shape: -quality_of(START | shape))
     assert set(shapes[8:12]) == {tuple(shape.values()) for shape in best[:4]}
@@ -118,12 +136,7 @@ def test_residuals_map_the_nodes_row_where_layers_do_not(
 def test_a_budget_of_few_steps_leaves_out_rounds_and_shapes(
     steps_per_s: float, first: int, words: str, empty: History, formulas: Callable[..., Formulas]
 ) -> None:
-    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
-        found = by_quality(request, metrics, before)
-        is_raced = bool(request.config.searched) and isinstance(found, Metrics)
-        return dataclasses.replace(found, throughput_epochs_per_s=steps_per_s / 10) if is_raced else found
-
-    machine = formulas(slow)
+    machine = formulas(slowly(steps_per_s))
     history, tried = raced(empty, machine, most=[0, 7, 3][first])
     size = race_of(history)
     assert size is not None
@@ -150,6 +163,53 @@ def test_a_budget_in_trials_holds_the_race_that_leaves_half_of_them(
         assert size is not None
         assert size.first == first
         assert size.budget == "28"
+
+
+def test_a_budget_in_trials_names_one_in_seconds_where_trainings_are_short(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """The steps of a training do not depend on the number of trials."""
+    for trials, first in ((100, 0), (12, 1)):
+        request = dataclasses.replace(empty.study.request, budget=trials)
+        history, _ = raced(History(Study.of(request, empty.study.setting)), formulas(slowly(1.0)), most=1)
+        size = race_of(history)
+        assert size is not None
+        assert (size.first, size.steps) == (first, history.study.quality_s)
+        longer = dataclasses.replace(request, budget=parse_duration(size.budget))
+        whole = race_of(dataclasses.replace(history, study=Study.of(longer, history.study.setting)))
+        assert whole is not None
+        assert (whole.first, whole.describe()) == (0, "")
+
+
+def test_shapes_that_fail_leave_their_places_to_others(empty: History, formulas: Callable[..., Formulas]) -> None:
+    slow, shapes = slowly(1.0), [tuple(shape.values()) for shape in SHAPES]
+    failed = shapes[:2]
+
+    def failing(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if request.config.searched and shape_of(request.config, request.setting.task) in failed:
+            return Failure(FailureKind.TIMEOUT, "too slow", limit=60.0)
+        return slow(request, metrics, before)
+
+    history, tried = raced(empty, formulas(failing), most=6)
+    size = race_of(history)
+    assert size is not None
+    assert size.shapes == 2
+    raced_shapes = [shape_of(config, history.study.setting.task) for config in tried]
+    assert raced_shapes[:5] == [shapes[place] for place in (0, 1, 2, 2, 3)]
+
+
+def test_the_size_of_a_race_stays_when_the_machine_is_timed_again(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    history, _ = raced(empty, formulas(slowly(8.0)), most=1)
+    before = race_of(history)
+    assert before is not None
+    begin = datetime.fromisoformat(history.trials[-1].measurement.created)
+    timings = [SpeedTiming((begin + timedelta(seconds=s)).isoformat(), drift) for s, drift in ((-1, 1.0), (1, 0.01))]
+    for timing in timings:
+        history = history.with_timing(timing)
+    assert history.trials[-1].drift != 1
+    assert race_of(history) == before
 
 
 def test_steps_lead_to_the_best_values_within_the_limit(empty: History, formulas: Callable[..., Formulas]) -> None:
