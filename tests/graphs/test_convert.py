@@ -383,6 +383,16 @@ def test_a_conversion_of_types_tells_what_it_takes(tmp_path: Path) -> None:
         assert said[0].count(f"{more}") == 1
 
 
+@pytest.mark.parametrize("x", [np.ones((1000, 8), order="F"), np.ones((1000, 8), dtype=">f8")], ids=["columns", "bytes"])
+def test_compressed_arrays_in_another_order_are_written_twice(x: np.ndarray, tmp_path: Path) -> None:
+    arrays = {"node_types": np.array(["a"]), "num_nodes": np.array([1000]), "edge_types": np.array(["a__r__a"])}
+    arrays |= {"edge_index__a__r__a": np.zeros((2, 4000), dtype=np.int64), "x__a": x}
+    np.savez_compressed(tmp_path / "graph.npz", **arrays)
+    said: list[str] = []
+    convert(tmp_path / "graph.npz", tmp_path / "graph", say=said.append)
+    assert "of disk, and 62.5 KiB more while it is written" in said[0]
+
+
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     room = tmp_path / "room"
     arguments = ["graph", "convert", "synthetic:nodes=500000,degree=30,features=64", str(room / "graph")]
