@@ -405,7 +405,9 @@ def test_a_conversion_of_types_tells_what_it_takes(tmp_path: Path) -> None:
         assert said[0].count(f"{more}") == 1
 
 
-@pytest.mark.parametrize("x", [np.ones((1000, 8), order="F"), np.ones((1000, 8), dtype=">f8")], ids=["columns", "bytes"])
+@pytest.mark.parametrize(
+    "x", [np.ones((1000, 8), order="F"), np.ones((1000, 8), dtype=">f8")], ids=["columns", "bytes"]
+)
 def test_compressed_arrays_in_another_order_are_written_twice(x: np.ndarray, tmp_path: Path) -> None:
     arrays = {"node_types": np.array(["a"]), "num_nodes": np.array([1000]), "edge_types": np.array(["a__r__a"])}
     arrays |= {"edge_index__a__r__a": np.zeros((2, 4000), dtype=np.int64), "x__a": x}
