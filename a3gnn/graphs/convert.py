@@ -180,10 +180,9 @@ def _streamed(spec: GraphLike) -> tuple[Callable[[Draft], None] | None, str | No
             return (partial(_write_npz, path, split), source) if converted_copy(path, split) is None else (None, None)
         if split is None:
             return partial(_write_typed_npz, path), source
+    identity = source_of(path) if path.suffix in (".pt", ".pth") and path.is_file() else None  # before it is read
     data = None if split is not None else typed_graph(of, mapped=True)
-    if data is None:
-        return None, None
-    return partial(_write_data, data), source_of(path) if path.is_file() else None
+    return (None, None) if data is None else (partial(_write_data, data), identity)
 
 
 def _write_synthetic(parameters: str, split: Split | None, draft: Draft) -> None:
@@ -225,8 +224,9 @@ def _plan_typed(found: Mapping[str, Member], draft: Draft) -> None:
         size = math.prod(one.shape)
         kept = 8 * size if name.startswith(("edge_index__", "x_ind")) else one.nbytes
         result += kept
-        if name.startswith(("x_data__", "x_ind")) or (one.begin is None and kept != one.nbytes):
-            more += one.nbytes  # scratch files; the others become files of the result
+        is_moved = kept == one.nbytes and not one.fortran and one.dtype.isnative  # it becomes a file of the result
+        if name.startswith(("x_data__", "x_ind")) or (one.begin is None and not is_moved):
+            more += one.nbytes  # scratch files
         nodes = max(nodes, *one.shape[:1], 0)
     draft.tell(result, result + more, _TYPED_NODE_BYTES * nodes)
 

@@ -123,20 +123,24 @@ class Draft:
             self._passes = math.ceil(scratch / (_SCRATCH_SHARE * result + features))
         needed = max(result - features + scratch // self._passes, result) + unpacked
         of_edges = self.memory_bytes // 2 + self.memory_bytes // _RANGE_SHARE
-        self.tell(result, needed, max(of_edges, node_bytes * num_nodes))
+        most = max(result - features + scratch, result) + unpacked
+        self.tell(result, needed, max(of_edges, node_bytes * num_nodes), most)
 
-    def tell(self, result: int, needed: int, memory: int) -> None:
+    def tell(self, result: int, needed: int, memory: int, most: int = 0) -> None:
         """Prints what the conversion takes, and checks that the disk has it.
 
         Args:
             result: Bytes of the result.
-            needed: Most bytes of disk, the result included.
+            needed: Most bytes of disk, the result included, if a pass has its share of the edges.
             memory: Bytes of memory, without the process itself.
+            most: Bytes of disk if all edges of several passes fall into one, such as if only the first nodes have any.
 
         Raises:
             OSError: The disk has less room.
         """
         passes = f", and reads the edges {self._passes} times" if self._passes > 1 else ""
+        if passes and most > needed:
+            passes += f"; if few nodes have most edges, it takes up to {format_size(most - needed)} more of disk"
         self.progress.say(
             f"the graph takes up to {format_size(result)} of disk, and {format_size(needed - result)} more while it is "
             f"written; the conversion takes up to {format_size(memory + _PROCESS_BYTES)} of memory{passes}"

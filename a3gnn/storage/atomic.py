@@ -93,7 +93,10 @@ def is_draft(path: Path) -> bool:
     name = path.name[1:].rpartition(".")[0]
     if not name or not path.name.startswith(".") or path.is_symlink() or not path.is_dir():
         return False
-    return all(inner.name == name for inner in path.iterdir())
+    try:
+        return all(inner.name == name for inner in path.iterdir())
+    except OSError:  # another user's, or gone meanwhile
+        return False
 
 
 def write_text(path: Path, text: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from a3gnn.storage.atomic import try_lock
+from a3gnn.storage.atomic import is_draft, try_lock
 from a3gnn.storage.graph_copies import FINGERPRINT
 from a3gnn.storage.kernel_folder import KERNEL_FOLDER, in_use
 from a3gnn.storage.stamp import STAMP
@@ -164,9 +164,9 @@ def _surrogate(path: Path) -> Entry:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Removes the drafts of killed processes that were writing or removing `path`."""
-    for draft in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        if _DRAFT.fullmatch(draft.name) and draft.is_dir() and not draft.is_symlink() and _is_abandoned(draft):
+    """Removes the drafts of killed processes that were writing or removing `path`; folders with other files stay."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.????????"):
+        if _DRAFT.fullmatch(draft.name) and is_draft(draft) and _is_abandoned(draft):
             shutil.rmtree(draft, ignore_errors=True)
 
 

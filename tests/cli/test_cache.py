@@ -22,6 +22,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.storage.atomic import replacing
+from a3gnn.storage.cache_content import remove_abandoned
 from a3gnn.storage.stamp import STAMP
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -211,6 +212,14 @@ def test_drafts_of_killed_processes_go_and_those_of_others_stay(
     run("clean", "--older-than", "1d")
     assert list((root / "graphs").glob(".b*")) == []
     assert len(graphs(root)) == 2
+
+
+def test_only_drafts_of_the_file_itself_are_removed(tmp_path: Path) -> None:
+    for name in (".x.npy.abcdefgh/x.npy", ".x.npy.original/notes.txt", ".x.npy.npy.abcdefgh/x.npy.npy"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("mine")
+    remove_abandoned(tmp_path / "x.npy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".x.npy.npy.abcdefgh", ".x.npy.original"]
 
 
 def test_a_map_of_what_is_removed_stays_valid(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -323,7 +323,29 @@ def test_scratch_files_of_edges_take_little_more_than_the_result(
     assert len(said) == 1
     more += unpacked
     assert f"of disk, and {format_size(more)} more while it is written" in said[0]
-    assert passes == 1 or said[0].endswith(f", and reads the edges {passes} times")
+    assert passes == 1 or f", and reads the edges {passes} times" in said[0]
+
+
+def test_edges_of_few_nodes_take_the_disk_that_is_told(tmp_path: Path) -> None:
+    """All edges fall into one of 15 passes."""
+    nodes, edges, rng, most, said = 2000, 90_000, np.random.default_rng(0), 0, []
+    arrays = {"edge_index": np.stack([rng.integers(0, nodes, edges), rng.integers(0, nodes // 15, edges)])}
+    arrays |= {"y": np.arange(nodes) % 5, "x": np.ones((nodes, 1), dtype=np.float32)}
+    np.savez(tmp_path / "graph.npz", **arrays)
+    step = ConversionProgress.__call__
+
+    def watch(self: ConversionProgress, *given: Any) -> None:
+        nonlocal most
+        files = (tmp_path / ".graph.unfinished").rglob("*")
+        most = max(most, sum(file.stat().st_size for file in files if file.is_file()))
+        step(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConversionProgress, "__call__", watch)
+        convert(tmp_path / "graph.npz", tmp_path / "graph", 1 << 16, said.append)
+    beside = 40_000 + 8 * edges - 8 * edges // 15  # what is told of even edges, and what of few nodes' more
+    assert said[0].endswith(f"if few nodes have most edges, it takes up to {format_size(beside - 40_000)} more of disk")
+    assert most <= 4 * edges + 28 * nodes + beside
 
 
 @pytest.mark.slow
@@ -381,6 +403,18 @@ def test_a_conversion_of_types_tells_what_it_takes(tmp_path: Path) -> None:
         convert(tmp_path / f"{name}.npz", tmp_path / name, say=said.append)
         assert f"takes up to 93.8 KiB of disk, and {more} more while it is written" in said[0]
         assert said[0].count(f"{more}") == 1
+
+
+@pytest.mark.parametrize(
+    "x", [np.ones((1000, 8), order="F"), np.ones((1000, 8), dtype=">f8")], ids=["columns", "bytes"]
+)
+def test_compressed_arrays_in_another_order_are_written_twice(x: np.ndarray, tmp_path: Path) -> None:
+    arrays = {"node_types": np.array(["a"]), "num_nodes": np.array([1000]), "edge_types": np.array(["a__r__a"])}
+    arrays |= {"edge_index__a__r__a": np.zeros((2, 4000), dtype=np.int64), "x__a": x}
+    np.savez_compressed(tmp_path / "graph.npz", **arrays)
+    said: list[str] = []
+    convert(tmp_path / "graph.npz", tmp_path / "graph", say=said.append)
+    assert "of disk, and 62.5 KiB more while it is written" in said[0]
 
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
