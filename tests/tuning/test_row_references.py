@@ -89,12 +89,13 @@ def test_the_summary_names_the_one_that_is_nearly_as_good_on_validation(quick_tu
     tuned = found.tuned
     ends = [tuned.default.curve.val_accuracy, *([tuned.final["default"]["val_accuracy"]],) * bool(tuned.final)]
     end = max(ends[-1])
-    for below, is_named in ((0.004, True), (0.006, False)):
+    for below, is_named in ((-0.01, True), (0.004, True), (0.006, False)):
         given = {"mlp": {"validation": end - below, "test": 0.0}, "linear": {"validation": end - 0.2, "test": 1.0}}
         shown = summary(dataclasses.replace(tuned, heuristics=given), found.front)
         lines = list(summary_lines(shown, everything=True))
         text = " ".join(" ".join(lines).split())
         assert ("mlp alone, without a network, has validation accuracy" in text) == is_named
         assert ("predict heuristic='mlp' takes it" in text) == is_named
+        assert ("better than the baseline's" in text) == (below < 0)
         assert "linear alone, without a network, has" not in text
         assert all(len(line) <= 80 for line in lines)
