@@ -24,7 +24,7 @@ SMALL = ["--dataset", SPEC, "--hidden", "16", "--fanouts", "3,3"]
 def probed(this_machine: Hardware, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache folder that knows this machine, and a part of the shipped profiles, as fitting to all takes seconds."""
     part = shipped(45)
-    monkeypatch.setattr(module, "shipped_measurements", lambda: part)
+    monkeypatch.setattr(module, "shipped_measurements", lambda typed: part)
     monkeypatch.chdir(tmp_path)
     path = kept_at(this_machine)
     path.parent.mkdir(exist_ok=True)

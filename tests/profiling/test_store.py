@@ -246,4 +246,4 @@ def test_shipped_profiles_are_measurements() -> None:
     folder = shipped_profiles()
     assert folder is not None
     files = [gzip.decompress(file.read_bytes()) for file in folder.glob("*.jsonl.gz")]
-    assert len(shipped_measurements()) == sum(content.count(b"\n") for content in files)
+    assert len(shipped_measurements(typed=True)) == sum(content.count(b"\n") for content in files)

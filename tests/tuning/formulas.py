@@ -42,7 +42,7 @@ def quick_changes(trees: tuple[int, ...]) -> Iterator[tuple[Any, str, Any]]:
     The corpus is a part of the shipped one, fits have one of the numbers of `trees`, and front.png is empty.
     """
     part = shipped(_ROWS)
-    yield session, "shipped_measurements", lambda: part
+    yield session, "shipped_measurements", lambda typed: part
     yield residual, "_NUM_TREES", trees
     yield TuneResult, "plot", lambda self: SimpleNamespace(savefig=lambda file, dpi: file.touch())
 

@@ -56,7 +56,7 @@ def quick(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Recommend:
     """Recommends for the tiny graph, or another, from a part of the shipped profiles."""
-    monkeypatch.setattr(module, "shipped_measurements", lambda: part)
+    monkeypatch.setattr(module, "shipped_measurements", lambda typed: part)
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))  # where there is no store
 
     def run(graph: Graph = tiny_graph, **options: Any) -> Recommendation:
@@ -310,7 +310,7 @@ def test_other_rows_are_another_surrogate(
     assert metrics is not None
     faster = dataclasses.replace(metrics, throughput_epochs_per_s=2 * metrics.throughput_epochs_per_s)
     changed = [*part[:3], dataclasses.replace(part[3], outcome=faster), *part[4:]]  # of the same id
-    monkeypatch.setattr(module, "shipped_measurements", lambda: changed)
+    monkeypatch.setattr(module, "shipped_measurements", lambda typed: changed)
     assert quick().default.throughput_epochs_per_s != first.default.throughput_epochs_per_s
     assert len(list((tmp_path / "cache" / "surrogates").iterdir())) == 2
 

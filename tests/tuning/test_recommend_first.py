@@ -59,7 +59,7 @@ def test_an_interrupted_process_is_gone_and_the_next_one_recommends_what_this_on
         raise KeyboardInterrupt
 
     monkeypatch.setattr(recommending_first, "start_program", start)
-    monkeypatch.setattr(recommending, "shipped_measurements", lambda: shipped(150))  # as in that process, a quick one
+    monkeypatch.setattr(recommending, "shipped_measurements", lambda typed: shipped(150))  # as in quick processes
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "left").touch()  # by a process that was killed as it wrote
     with pytest.raises(KeyboardInterrupt):

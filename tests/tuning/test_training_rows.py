@@ -35,7 +35,7 @@ def run(
 ) -> Run:
     """Measures `CONFIGS` in a tune; returns how many rows its surrogate was fitted to, before and after."""
     part = shipped(45)  # fitting to all would take longest
-    monkeypatch.setattr(session, "shipped_measurements", lambda: part)
+    monkeypatch.setattr(session, "shipped_measurements", lambda typed: part)
     request = TuneRequest(
         spec="tiny",
         task=Task(hidden_channels=8, fanouts=(3, 3)),

@@ -376,7 +376,8 @@ def _as_good(tuned: TunedConfig, metric: Metric) -> Iterator[str]:
         part, end = "validation", _end_of_baseline(tuned)
         name = nearly_as_good({name: found[part] for name, found in known.items()}, end)
         is_better = bool(name) and end is not None and known[name][part] > end
-        rule = f"{'better than' if is_better else 'at most half a point below'} the baseline's {metric.show(end or 0.0)}"
+        by = "better than" if is_better else "at most half a point below"
+        rule = f"{by} the baseline's {metric.show(end or 0.0)}"
     if name:
         word = option("heuristic", name.replace(" ", "-"))
         use = f"; {program()} predict {word} takes it" if name in (*HEURISTICS, *ROW_MODELS) else ""

@@ -73,7 +73,7 @@ def test_a_stale_one_is_never_used(first: FirstTrials, monkeypatch: pytest.Monke
     before = first("before")
     part = shipped(45)
     changed = [faster(row) for row in part]
-    monkeypatch.setattr(session, "shipped_measurements", lambda: changed)
+    monkeypatch.setattr(session, "shipped_measurements", lambda typed: changed)
     after = first("after")
     assert first.fits == 2
     assert after["throughput_epochs_per_s"]["mean"] > 1.5 * before["throughput_epochs_per_s"]["mean"]

@@ -60,11 +60,12 @@ def test_a_choice_that_misses_the_target_when_measured_again_says_so(quick_tune:
     assert not says(found)
 
 
-def test_a_kind_of_graph_that_nothing_ships_of_has_a_warning(quick_tune: Callable[..., TuneResult]) -> None:
+def test_a_kind_of_graph_that_little_ships_of_has_a_warning(quick_tune: Callable[..., TuneResult]) -> None:
     result = quick_tune()
     tuned, setting = result.tuned, result.tuned.setting
     typed = dataclasses.replace(setting, graph=dataclasses.replace(setting.graph, relations=3))
     for one, expected in ((tuned, 0), (dataclasses.replace(tuned, setting=typed), 1)):
         warnings = summary(one, result.front).warnings
         assert sum("graphs with node types" in text for text in warnings) == expected
-    assert not any(row.setting.graph.relations for row in shipped_measurements())  # else the warning is wrong
+    typed_rows = [bool(row.setting.graph.relations) for row in shipped_measurements(typed=True)]
+    assert 0 < 10 * sum(typed_rows) < len(typed_rows)  # else the warning is wrong
