@@ -161,16 +161,16 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
     broken, again = _judged(history, refused)
     failures = history.failures()
     head = f"no configuration keeps every limit: {len(broken) + len(again)} measured, {len(failures)} failed"
-    kept = sum(failed_in_time_alone(failure, history) for failure in failures)
-    if kept and not broken and not again:
-        head += f", {kept} of them only because their time ended: they kept the limits on memory"
+    late = [failure for failure in failures if failed_in_time_alone(failure, history)]
+    if late and not broken and not again:
+        head += f", {len(late)} of them only because their time ended: they kept the limits on memory"
     if again:
         head += f", {len(again)} measured did not keep the limits when measured again"
     if again and not broken:
         return _not_again(history, head, again)
     if not broken:
         last = f", the last one: {failures[-1].describe()}" if failures else ""
-        return InfeasibleError(f"{head}{last}{_remedy_of(failures[-1:])}")
+        return InfeasibleError(f"{head}{last}{_remedy_of((late or failures)[-1:])}")
     closest, breaches = min(broken, key=lambda one: max(breach.excess for breach in one.breaches))
     memory = "device_bytes" if history.objectives.has_device else "host_bytes"
     needed = [*(b.found for b in _only_breaches(broken, memory)), *_needed_again(history, again)]
@@ -217,7 +217,7 @@ def failed_in_time_alone(failure: Failure, history: History) -> bool:
 
 
 def _remedy_of(failures: Sequence[Failure]) -> str:
-    """Returns the remedy for the last failure, the only one in `failures`; "" without a failure or a known remedy."""
+    """Returns the remedy for a failure, the only one in `failures`; "" without a failure or a known remedy."""
     kind = failures[0].kind if failures else None
     if kind is FailureKind.OUT_OF_MEMORY:
         return (
