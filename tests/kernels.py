@@ -1,6 +1,6 @@
 """`python -m tests.kernels`: compiles the kernels of all models on dense features, which most tests need.
 
-Tunes that tests start are of GraphSAGE, or of a model of one's own, whose kernels are those of gat: all that a tune may
+Tunes that tests start are of GraphSAGE, or of a model of one's own, which takes the kernels of gat: all that a tune may
 try is compiled for these two. Of other models, tests train few configurations.
 """
 

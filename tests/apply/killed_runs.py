@@ -1,7 +1,7 @@
 """python -m tests.apply.killed_runs FOLDER --kills 30: trainings and predictions that are killed, and then finished.
 
 Each child is killed with SIGKILL: at a random file operation, or with `--by-time` after a random time. A training goes
-on from the folder, and a prediction begins again. The weights and predictions must be those of undisturbed ones, and no
+on from the folder, and a prediction begins again. The weights and predictions must equal the undisturbed ones, and no
 other files may be left.
 """
 

@@ -38,7 +38,7 @@ class Disk:
     """A folder whose changes are counted one by one, and can be undone as far as they were not synced.
 
     A file has its synced content at least. Changes of names reach the disk in their order, as in file systems with a
-    journal; a sync of any folder makes those before it last. Files that C code writes, those of SQLite, always last.
+    journal; a sync of any folder makes those before it last. SQLite's files, which C code writes, always last.
 
     Args:
         root: The folder, which exists. All else on the machine is left alone.

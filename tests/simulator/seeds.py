@@ -118,7 +118,7 @@ def simulator() -> Iterator[None]:
             stack.enter_context(patch.object(kind, name, lru_cache(_MOST_VALUES)(getattr(kind, name))))
         for name in ("fit_surrogate", "knob_importance"):
             stack.enter_context(patch.object(rounds, name, _once_per_trials(getattr(rounds, name))))
-        # The cache, too: surrogates of few trees would be taken for those of other tests.
+        # The cache, too: other tests would take surrogates of few trees.
         places = {"A3GNN_MACHINE_LOCK": str(_scratch() / "machine.lock"), "A3GNN_CACHE": str(_scratch() / "cache")}
         stack.enter_context(patch.dict("os.environ", places))
         yield

@@ -217,7 +217,7 @@ class World:
 
 
 class Machine(LocalExecutor):
-    """This machine's executor, whose processes are those of a world, and which has nothing to compile."""
+    """This machine's executor, whose processes belong to a world, and which has nothing to compile."""
 
     def make_ready(self, graph: object, task: object) -> float:
         """Returns no seconds."""

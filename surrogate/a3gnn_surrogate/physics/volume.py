@@ -345,7 +345,7 @@ def _characteristic_time(
 ) -> Array:
     """Returns the mini-batches after which the expected number of cached nodes is `capacity`, shape (n_configs,).
 
-    `probability` is that of a cached node, by `needed` and the number of mini-batches.
+    `probability` returns the chance that a node is cached, by `needed` and the number of mini-batches.
     """
     low, high = np.zeros(len(capacity)), np.full(len(capacity), np.log1p(_MAX_CHARACTERISTIC_TIME))
     for _ in range(_BISECTIONS):
