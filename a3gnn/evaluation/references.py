@@ -91,7 +91,7 @@ def row_references(
     whole_s = {name: _whole_s(name, graph, task, _Rate(seconds * _RATES_SHARE, budget_bytes)) for name in ROW_MODELS}
     for place, name in enumerate(sorted(ROW_MODELS, key=whole_s.__getitem__)):
         begin = monotonic()
-        share = Share((end - begin) / (2 if place + 1 < len(ROW_MODELS) else 1), budget_bytes)
+        share = Share(max(end - begin, 0.0) / (2 if place + 1 < len(ROW_MODELS) else 1), budget_bytes)
         try:
             fitted = fit(name, graph, task, share)
             found[name] = {"validation": fitted.validation, "test": quality_on_test(fitted, graph, task, share)}

@@ -177,6 +177,7 @@ def test_what_takes_long_or_much_memory_is_left_out_in_a_line(monkeypatch: pytes
     assert row_references(graph, Task(), 10**9, 0.0, lines.append) == {}
     assert len(lines) == len(ROW_MODELS)
     assert all("is left out: it" in line and "its share of" in line for line in lines)
+    assert not any("share of -" in line for line in lines)
     lines.clear()
     assert row_references(graph, Task(), 100, 1e3, lines.append) == {}
     assert all("of memory, and may take 100 B" in line for line in lines)
