@@ -66,7 +66,7 @@ def warn_of_short_budget(history: History, runner: Runner) -> bool:
 
 
 def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:
-    """Measures the default configuration; if it does not fit, the same configuration with features on disk.
+    """Measures the study's baseline; if it does not fit, the same configuration with features on disk.
 
     If a larger budget continues the tune, and the default was to train longer under it, it is trained on. If
     the default sets the memory limit, it is measured up to three times, because the peak of one trial is partly luck.
@@ -75,10 +75,14 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
         InfeasibleError: The default is to set the memory limit, but all its trials failed.
         ModelError: The default's trial failed, and the model is the user's own.
     """
+    baseline = history.study.baseline
     if history.default is None:
-        history = runner.measure(Proposal("default", TrainConfig()), Beliefs(history, surrogate))
+        if baseline.feature_tier == "disk":
+            rows = format_size(history.study.setting.graph.feature_bytes)
+            runner.notify(f"features of {rows} do not fit in memory; the baseline reads them from disk")
+        history = runner.measure(Proposal("default", baseline), Beliefs(history, surrogate))
     elif runner.continues and history.reference_is_short:
-        config = history.reference_trial.measurement.config if history.reference_trial else TrainConfig()
+        config = history.reference_trial.measurement.config if history.reference_trial else baseline
         history = runner.measure(Proposal(LONGER, config), Beliefs(history, surrogate))
     _refuse_a_failing_model(history)
     if not history.has_default_reference:

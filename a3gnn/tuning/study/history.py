@@ -141,8 +141,8 @@ class History:
 
     @property
     def default(self) -> Trial | None:
-        """The trial of the default configuration."""
-        return next((t for t in self.trials if t.measurement.config == TrainConfig().canonical()), None)
+        """The trial of the study's baseline, or None."""
+        return next((t for t in self.trials if t.measurement.config == self.study.baseline), None)
 
     @cached_property
     def reference_trial(self) -> Trial | None:

@@ -201,9 +201,14 @@ class TuneRequest:
         graph, policies = setting.graph, space.knob("cache_policy").values
         if graph.sparse_features or graph.relations or "cache_policy" in dict(self.fixed) or AHEAD in policies:
             return False
-        limit = self.limits(setting.hardware, None).host_bytes or setting.hardware.host_memory_bytes
         tiers = space.knob("feature_tier").values
-        return tiers == ("disk",) or ("disk" in tiers and graph.feature_bytes > limit)
+        return tiers == ("disk",) or ("disk" in tiers and self.features_fill_memory(setting))
+
+    def features_fill_memory(self, setting: Setting) -> bool:
+        """Returns whether dense rows alone take as much as the memory limit, so that no trial can hold them."""
+        graph = setting.graph
+        limit = self.limits(setting.hardware, None).host_bytes or setting.hardware.host_memory_bytes
+        return not graph.sparse_features and not graph.relations and graph.feature_bytes >= limit
 
     @property
     def max_drop(self) -> float:
@@ -338,6 +343,12 @@ class Study:
             evaluation_bytes=request.evaluation_bytes if setting.task.is_own else None,
         )
         return cls(request, setting, request.space(setting), plan)
+
+    @property
+    def baseline(self) -> TrainConfig:
+        """The default configuration; with features on disk where they alone take as much as the memory limit."""
+        full = self.request.features_fill_memory(self.setting)
+        return (TrainConfig(feature_tier="disk") if full else TrainConfig()).canonical()
 
     @property
     def target(self) -> float | None:

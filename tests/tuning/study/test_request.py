@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.objectives import Priority
 from a3gnn.setting import Setting
@@ -86,6 +87,14 @@ def test_rows_are_read_ahead_only_if_they_lie_on_disk(make_request, hardware, ti
     for fixed, graph in (((on_disk, ("cache_policy", "fifo")), known), ((on_disk,), sparse_graph.characteristics())):
         space = make_request(fixed=fixed).space(Setting(Task(), graph, hardware))
         assert "ahead" not in space.knob("cache_policy").values
+
+
+def test_a_baseline_whose_features_fill_the_limit_reads_them_from_disk(make_request, hardware, tiny_graph) -> None:
+    request, known = make_request(memory_limit=2**30), tiny_graph.characteristics()
+    for size, tier in ((2**30 - 1, "ram"), (2**30, "disk")):
+        setting = Setting(Task(), dataclasses.replace(known, feature_bytes=size), hardware)
+        baseline = Study.of(request, setting).baseline
+        assert baseline == TrainConfig(feature_tier=tier).canonical()
 
 
 @pytest.mark.parametrize(
