@@ -234,6 +234,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --dataset /fast/huge --memory-limit 1GiB --budget 10min --out runs/huge": RUN,
         "a3gnn train runs/huge": RUN,
         "a3gnn graph verify /fast/huge": RUN,
+        "make scale SCALES=26": LONG,
     },
     "docs/howto/link_tasks.md": {
         "a3gnn train --dataset movielens_small.npz --target user,rates,movie --model rsage --out runs/movies": LINKS,
