@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from a3gnn.figures import LEAST_PAIRS, Figures
 from a3gnn.launch import QUICK
 from a3gnn.learning_curve import CONFIRMED
@@ -63,13 +65,16 @@ def learning_decides(priority: Priority) -> bool:
 def reserve_s(history: History, share_s: float) -> float:
     """Returns the seconds to reserve for the verification: its first `LEAST_PAIRS` blocks, but at most `share_s`.
 
-    Fewer pairs show only a large gain.
+    Fewer pairs show only a large gain. If the final quality counts, the trainings are the longest of the tune, and the
+    reserve is for one contender and one further seed, without which no gain can be told from the spread of seeds.
     """
-    cost, best = BlockCost(history, history.drift), history.best()
+    cost, best, priority = BlockCost(history, history.drift), history.best(), history.study.request.priority
     own, baseline = None if best is None else best.figures, history.reference_figures
-    contenders = min(CONTENDERS, max(history.rivals, 1))
+    contenders, seeds = min(CONTENDERS, max(history.rivals, 1)), SEEDS
+    if priority.final:
+        contenders, seeds, share_s = 1, min(SEEDS, 2), math.inf
     sizes = [contenders, (contenders + 1) // 2, *[1] * LEAST_PAIRS][:LEAST_PAIRS]
-    trained = sum(sizes[:SEEDS]) if learning_decides(history.study.request.priority) else SEEDS
-    timed = sum(sizes) + LEAST_PAIRS - trained - (SEEDS - 1)
-    trainings_s = cost.run_s(0, own) + (trained - 1) * cost.run_s(1, own) + (SEEDS - 1) * cost.run_s(1, baseline)
+    trained = sum(sizes[:seeds]) if learning_decides(priority) else seeds
+    timed = sum(sizes) + LEAST_PAIRS - trained - (seeds - 1)
+    trainings_s = cost.run_s(0, own) + (trained - 1) * cost.run_s(1, own) + (seeds - 1) * cost.run_s(1, baseline)
     return min(share_s, trainings_s + timed * cost.run_s(None, None))

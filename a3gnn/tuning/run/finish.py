@@ -76,7 +76,7 @@ def _at_verified_speed(history: History, choice: Choice) -> Reference | None:
     """Returns the reference in the seconds of the baseline's runs in the verification, as all its other figures are."""
     again, trained = _again(history, choice), history.reference_metrics
     reference = choice.reference or history.reference
-    if reference is None or again is None or trained is None or trained.curve is None:
+    if reference is None or again is None or trained is None or trained.curve is None or reference.final:
         return reference
     return dataclasses.replace(reference, budget_s=again.metrics.pace.seconds(trained.curve.trained))
 

@@ -37,12 +37,12 @@ STEPS: Mapping[str, tuple[Any, ...]] = {
     "weight_decay": (0.0, 5e-5, 5e-4),
 }
 #: Rounds of a race: a training of each takes twice as long as one of the round before.
-RUNGS = 3
+RUNGS = 4
 #: Steps that a training of the first round takes at least, and those that a longest one needs to end near its best.
 #: Guesses: on minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
 _TOLD_APART, _NEAR_BEST = 40, 120
 #: Most seconds that the race's trials take beside training and evaluation, as a share of the budget. Guess: trials get
-#: a good half of the budget, and the race trains for a quarter of it.
+#: a good half of the budget, and the race trains for a third of it.
 _AROUND_SHARE = 1 / 6
 
 
@@ -117,7 +117,7 @@ def race_of(history: History) -> RaceSize | None:
     all_s = max(least_s(0), pace.seconds(_NEAR_BEST) * whole_s / longest_s)
     return RaceSize(
         next(
-            (rung for rung in range(RUNGS - 1) if (2 * trials(rung) if counted else least_s(rung)) <= total), RUNGS - 1
+            (rung for rung in range(RUNGS - 2) if (2 * trials(rung) if counted else least_s(rung)) <= total), RUNGS - 2
         ),
         steps,
         str(2 * trials(0)) if counted and steps >= _NEAR_BEST else short_duration(all_s),

@@ -41,9 +41,9 @@ COUNTED_S = 30.0 if QUICK else 480.0
 _REFERENCES_SHARE, _MOST_REFERENCES_S = 1 / 10, 60.0
 
 
-#: Share of a tune's budget for quality that one training may take. Guess: eight shapes in three rounds take four such
-#: shares, steps around the best four to six, and the baseline and the verification, with a second seed, the rest.
-_QUALITY_SHARE = 1 / 16
+#: Share of a tune's budget for quality that one training may take: eight shapes in four rounds take two and a half such
+#: shares, the verification at most a third of the budget, and steps around the best the rest.
+_QUALITY_SHARE = 1 / 8
 #: Most edges of a graph on which a tune for quality trains in full batches. Guess: a step takes a second or two.
 _MOST_WHOLE_EDGES = 1_000_000
 
@@ -372,8 +372,9 @@ class Study:
         budget = COUNTED_S if isinstance(request.budget, int) else request.budget
         endless = request.default_epochs is None
         target = self.target if endless else None
-        shortest_s, longest_s = (max(budget * share, _MIN_CURVE_S) for share in (_CURVE_SHARE, _PLATEAU_SHARE))
         has_end = not endless or target is not None
+        longest = _PLATEAU_SHARE if has_end else self._settling_share
+        shortest_s, longest_s = (max(budget * share, _MIN_CURVE_S) for share in (_CURVE_SHARE, longest))
         return CurvePlan(
             most_seconds=longest_s if has_end else shortest_s,
             until_plateau=endless,
@@ -385,7 +386,7 @@ class Study:
 
     @property
     def quality_s(self) -> float:
-        """Most seconds of a training in a tune for quality, beside the baseline's."""
+        """Most seconds of a training in a tune for quality."""
         return self.longest_s * _QUALITY_SHARE
 
     @property
@@ -395,7 +396,12 @@ class Study:
 
     def settling_budget_s(self, trained_s: float) -> float:
         """Returns the budget in seconds under which the default may train for `trained_s` seconds."""
-        return trained_s / _PLATEAU_SHARE
+        return trained_s / self._settling_share
+
+    @property
+    def _settling_share(self) -> float:
+        """The share of the budget in which the default may stop improving; no more than others where quality counts."""
+        return _QUALITY_SHARE if self.request.priority.final else _PLATEAU_SHARE
 
     def objectives(self, least_accuracy: float | None, default_bytes: int | None) -> Objectives:
         """Returns the objectives of the tune; arguments as in `TuneRequest.limits`."""

@@ -283,7 +283,7 @@ def _figures(
         return  # `_ends` has both
     change = shown(accuracy, lambda points: show_points(points, metric))
     if change and tuned.default_budget_s is not None:
-        change += f", each after {tuned.default_budget_s:.3g} s"
+        change += f", each {'after' if is_for_time else 'within'} {tuned.default_budget_s:.3g} s"
     yield _line(f"validation {metric.label}", qualities, change)
 
 

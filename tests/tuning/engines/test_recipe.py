@@ -108,7 +108,7 @@ def raced(history: History, machine: Formulas, most: int = 200) -> tuple[History
 
 def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formulas: Callable[..., Formulas]) -> None:
     machine = formulas(by_quality)
-    history, tried = raced(empty, machine, most=14)
+    history, tried = raced(empty, machine, most=15)
     assert all(config.batch_size == ALL for config in tried)
     task = history.study.setting.task
     shapes = [shape_of(config, task) for config in tried]
@@ -116,9 +116,10 @@ def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formul
     best = sorted(SHAPES, key=lambda shape: -quality_of(START | shape))
     assert set(shapes[8:12]) == {tuple(shape.values()) for shape in best[:4]}
     assert set(shapes[12:14]) == {tuple(shape.values()) for shape in best[:2]}
+    assert shapes[14] == tuple(best[0].values())
     seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
-    assert seconds == [rung_s(history, 0)] * 8 + [rung_s(history, 1)] * 4 + [rung_s(history, 2)] * 2
-    assert seconds[-1] == history.study.quality_s == BUDGET_S / 16
+    assert seconds == [rung_s(history, rung) for rung in range(RUNGS) for _ in range(8 >> rung)]
+    assert seconds[-1] == history.study.quality_s == BUDGET_S / 8
 
 
 @pytest.mark.parametrize(("model", "residual"), [("sage", True), ("gcn", "linear"), ("gat", "linear")])
@@ -132,12 +133,12 @@ def test_residuals_map_the_nodes_row_where_layers_do_not(
     assert [config.task_of(task).residual for config in tried] == [residual, False] * 2 + [False, residual] * 2
 
 
-@pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.0, 2, "up to 15 steps")])
+@pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.0, 2, "up to 30 steps")])
 def test_a_budget_of_few_steps_leaves_out_rounds_and_shapes(
     steps_per_s: float, first: int, words: str, empty: History, formulas: Callable[..., Formulas]
 ) -> None:
     machine = formulas(slowly(steps_per_s))
-    history, tried = raced(empty, machine, most=[0, 7, 3][first])
+    history, tried = raced(empty, machine, most=[0, 8, 4][first])
     size = race_of(history)
     assert size is not None
     assert (size.first, size.shapes) == (first, 8 >> first)
@@ -156,20 +157,20 @@ def test_a_budget_of_few_steps_leaves_out_rounds_and_shapes(
 def test_a_budget_in_trials_holds_the_race_that_leaves_half_of_them(
     empty: History, formulas: Callable[..., Formulas]
 ) -> None:
-    for trials, first in ((28, 0), (27, 1), (12, 1), (11, 2), (2, 2)):
+    for trials, first in ((30, 0), (29, 1), (14, 1), (13, 2), (2, 2)):
         request = dataclasses.replace(empty.study.request, budget=trials)
         history, _ = raced(History(Study.of(request, empty.study.setting)), formulas(by_quality), most=1)
         size = race_of(history)
         assert size is not None
         assert size.first == first
-        assert size.budget == "28"
+        assert size.budget == "30"
 
 
 def test_a_budget_in_trials_names_one_in_seconds_where_trainings_are_short(
     empty: History, formulas: Callable[..., Formulas]
 ) -> None:
     """The steps of a training do not depend on the number of trials."""
-    for trials, first in ((100, 0), (12, 1)):
+    for trials, first in ((100, 0), (14, 1)):
         request = dataclasses.replace(empty.study.request, budget=trials)
         history, _ = raced(History(Study.of(request, empty.study.setting)), formulas(slowly(1.0)), most=1)
         size = race_of(history)

@@ -169,7 +169,7 @@ def test_what_reaches_the_target_with_fewer_seeds_than_the_default_is_refused(me
     assert "with 1 of 3 seeds, the baseline with 3" in "\n".join(tune.lines)
 
 
-@pytest.mark.parametrize("priority", ["time", "throughput", "accuracy", "balanced"])
+@pytest.mark.parametrize("priority", ["time", "throughput", "accuracy", "balanced", "quality"])
 @pytest.mark.parametrize("left_s", [0.0, 30.0, 60.0, 120.0, 240.0, 480.0])
 def test_only_the_whole_training_of_the_choice_may_exceed_the_budget(
     measured, formulas, clock: Clock, priority: str, left_s: float
@@ -191,5 +191,28 @@ def test_only_the_whole_training_of_the_choice_may_exceed_the_budget(
     assert spent_s <= max(left_s, cost.run_s(0, None) + cost.run_s(None, None)) + 1e-6
     against = choice.against or choice.no_gain.against
     if left_s >= reserve_s(tune.history, 1e6):
+        if priority == "quality":
+            assert against.accuracy.repeats >= 2
+            return
         assert against.throughput.repeats >= LEAST_PAIRS
         assert not any("comparison" in what or "in turns" in what for what in choice.left_out)
+
+
+def test_what_is_reserved_for_quality_is_a_second_seed_whatever_its_share(measured, formulas, clock: Clock) -> None:
+    """One seed tells no gain, so a tune that spent everything else chose the baseline."""
+    alter = learning(
+        {DEFAULT: rising(300, 0.5, 0.86), TWO_PARTS: rising(300, 0.5, 0.92), FOUR_PARTS: rising(300, 0.5, 0.91)}
+    )
+
+    def passes(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        clock.now += 1.0 if request.plan.curve is None else 2.0 + request.plan.curve.most_seconds
+        return alter(request, metrics, before)
+
+    options = {"priority": Priority.parse("quality"), "executor": formulas(passes), "budget": 400.0, "trial_s": 2.0}
+    history = measured(TWO_PARTS, FOUR_PARTS, **options).history
+    assert history.reference.budget_s == 400.0 / 8
+    left_s = reserve_s(history, 1.0)
+    tune = measured(TWO_PARTS, FOUR_PARTS, **options, spent_s=400.0 - left_s)
+    choice = verify(tune.history, tune.runner)
+    assert choice.trial.measurement.config == TWO_PARTS
+    assert choice.against.accuracy.repeats == 2

@@ -147,6 +147,15 @@ def test_where_accuracy_counts_contenders_train_whole(measured) -> None:
     assert [{seed for _, seed in block} for block in ran[1:3]] == [{1}, {2}]
 
 
+def test_for_quality_contenders_train_with_fresh_seeds(measured) -> None:
+    tune = measured(TWO_PARTS, MODE1, FOUR_PARTS, priority=Priority.parse("quality"), max_accuracy_drop=5.0)
+    before = len(tune.executor.ran)
+    verify(tune.history, tune.runner)
+    seeds = [[seed for _, seed in block] for block in blocks(tune, before)]
+    assert seeds[:2] == [[1, 1, 1, 1], [2, 2, 2]]
+    assert sorted(map(str, seeds[2])) == ["0", "None"]
+
+
 def test_a_lucky_seed_does_not_win(measured, formulas) -> None:
     """Four parts reach the target at once with the task's seed, and late with others."""
 
