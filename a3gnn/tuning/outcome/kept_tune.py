@@ -128,11 +128,12 @@ class KeptTune:
         return None if asked.reference is None else asked.reference.at(self.drift)
 
     def judged_by(self, request: TuneRequest) -> History:
-        """Returns the tune's trials judged by another request after the same seconds of training."""
+        """Returns the tune's trials judged by another request, in its space, after the same seconds of training."""
         own, compared = self.history.study.request, self.history.compared
         if compared is not None and (request.max_drop, request.target_accuracy) != (own.max_drop, own.target_accuracy):
             compared = compared._replace(target=None)
-        return History(Study.of(request, self.setting), self.history.trials, compared=compared)
+        study = dataclasses.replace(Study.of(request, self.setting), space=self.history.study.space)
+        return History(study, self.history.trials, compared=compared)
 
 
 @dataclass(frozen=True, slots=True)

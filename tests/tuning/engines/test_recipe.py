@@ -24,6 +24,7 @@ from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
+from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.run.plans import trial_plan, whole_plan
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s
@@ -332,3 +333,6 @@ def test_a_whole_tune_chooses_the_best_shape(quick_tune: Callable[..., Any], for
     assert result.config.batch_size == ALL
     assert "final validation" in repr(result) or "validation accuracy" in repr(result)
     assert "time to" not in repr(result)  # the seconds to the baseline's quality are no answer to a question of quality
+    tune = KeptTune.read(result.folder)
+    asked = tune.judged_by(dataclasses.replace(tune.history.study.request, priority=Priority.parse("time")))
+    assert all(asked.row(trial.measurement.config) is not None for trial in asked.trials)  # `pick` may take them
