@@ -115,12 +115,12 @@ class _Race:
         return reached < 0 or self.quality(config, reached) >= self.quality(best, reached) - _BEHIND
 
     def steps(self, best: TrainConfig) -> Iterator[TrainConfig]:
-        """Yields the configurations that differ from `best` in one step of one value, up before down."""
+        """Yields the configurations that differ from `best` in one step of one value, down before up."""
         values = self.history.space.values(best)
         own = {name: values[name] for name in (*START, *SHAPES[0])}
         for name, ones in STEPS.items():
             tried = sorted({*ones, own[name]})
             place = tried.index(own[name])
-            for other in (place + 1, place - 1):
+            for other in (place - 1, place + 1):
                 if 0 <= other < len(tried):
                     yield self.config({**own, name: tried[other]})

@@ -41,7 +41,7 @@ def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
     goal = _GOALS.get(request.priority.name, f"weights {request.priority.text}").format(setting.metric.label)
     yield _line("goal", goal)
     if request.recipe:
-        yield _line("searches", "shapes of the model, width, dropout, learning rate, weight decay; then the knobs")
+        yield _line("searches", "shapes of the model, dropout, learning rate, weight decay, width; then the knobs")
     elif request.search:
         yield _line("searches", "the knobs, and " + ", ".join(map(describe_searched, request.search)))
     yield _line("limits", f"{_limits(request)}, budget {describe_budget(request)}")
