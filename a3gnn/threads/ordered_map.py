@@ -11,6 +11,8 @@ from itertools import islice
 from threading import Condition
 from typing import Any, TypeVar
 
+from a3gnn.threads.pool import HELPERS
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 #: Longest wait for workers in seconds before the main thread wakes. It handles a signal that comes just before a wait
@@ -21,11 +23,11 @@ WORKERS = "a3gnn-worker"
 
 
 def end_threads(end: Callable[[], object]) -> None:
-    """Calls `end`, which waits for the threads of an iteration; on a thread of its own if this is one of such threads.
+    """Calls `end`, which waits for the threads of an iteration; on a thread of its own if they may wait for this one.
 
-    Garbage collection may close a forgotten iteration on any thread. One that it waits for would wait for itself.
+    Garbage collection may close a forgotten iteration on any thread: a worker would wait for itself.
     """
-    if threading.current_thread().name.startswith(WORKERS):
+    if threading.current_thread().name.startswith((WORKERS, HELPERS)):
         threading.Thread(target=end, name="a3gnn-end").start()
     else:
         end()

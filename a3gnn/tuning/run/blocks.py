@@ -73,3 +73,13 @@ def reserve_s(history: History, share_s: float) -> float:
     timed = sum(sizes) + LEAST_PAIRS - trained - (SEEDS - 1)
     trainings_s = cost.run_s(0, own) + (trained - 1) * cost.run_s(1, own) + (SEEDS - 1) * cost.run_s(1, baseline)
     return min(share_s, trainings_s + timed * cost.run_s(None, None))
+
+
+def least_reserve_s(history: History, share_s: float) -> float:
+    """Returns the seconds to reserve while nothing rivals the baseline: `LEAST_PAIRS` runs, one of them whole.
+
+    They time the baseline. A rival that the last trials find is trained whole beside it, in fewer pairs than
+    `reserve_s` allows; these show only a large gain.
+    """
+    cost = BlockCost(history, history.drift)
+    return min(share_s, cost.run_s(0, None) + (LEAST_PAIRS - 1) * cost.run_s(None, None))
