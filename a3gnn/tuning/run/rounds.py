@@ -210,10 +210,11 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         timing_s = BlockCost(history).run_s(None, None) if due else 0.0
         left_s = runner.budget.left_s - _reserved_s(history, runner, reserve) - timing_s
         around_s = TrialCost.of(history).around_s
-        ended, proposal = _why_no_more(history, runner, timing_s + around_s, reserve), None
+        ended = _why_no_more(history, runner, timing_s + around_s, reserve)
         if due and not ended:
             history = runner.time_reference(history)
         beliefs = beliefs_after(history, surrogate)
+        proposal: Proposal | None = None
         if not ended:
             begun = time.monotonic()
             proposal = _first_asked(beliefs) or next(iter(engine.propose(beliefs, 1, left_s)), None)
