@@ -527,7 +527,7 @@ class EdgeBuckets:
         for piece in dense_rows(pairs):
             part = piece[self._keys(piece[:, 0], piece[:, 1]) < self._done.high][: most - kept]
             pairs[kept : kept + len(part)] = part
-            kept, checksum = kept + len(part), zlib.crc32(part, checksum)
+            kept, checksum = kept + len(part), zlib.crc32(part.data, checksum)
         return Mark(0, kept * _SCRATCH_EDGE_BYTES, checksum)
 
 

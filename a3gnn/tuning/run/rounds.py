@@ -135,8 +135,9 @@ def _repeat_default(history: History, surrogate: Surrogate, runner: Runner) -> H
 def _took_too_long(trial: Trial | None, where: str = "") -> bool:
     """Returns whether the time of `trial` ended, in the step `where` if that is given."""
     outcome = None if trial is None else trial.measurement.outcome
-    is_timeout = isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT
-    return is_timeout and outcome.detail.startswith(where)
+    if not isinstance(outcome, Failure) or outcome.kind is not FailureKind.TIMEOUT:
+        return False
+    return outcome.detail.startswith(where)
 
 
 def _refuse_a_failing_model(history: History) -> None:
