@@ -18,6 +18,9 @@ CACHE_FRACTIONS: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 #: Bytes per node of the map from node ids to cached rows, which is part of `cache_bytes`.
 CACHE_INDEX_BYTES = 4
+#: Most bytes that the policy ahead takes for blocks under way and counts, unless a row has more than a block; and bytes
+#: per row beside the row: its last mini-batch, and its place among the free ones (`a3gnn.features.ahead`).
+AHEAD_BYTES, AHEAD_ROW_BYTES = 13 << 20, 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.characteristics import AHEAD_ROW_BYTES, CACHE_INDEX_BYTES
 from a3gnn.config import AHEAD
 from a3gnn.features import cache_kernels as kernels
 from a3gnn.features.cache import CacheStats, StatsCounter
@@ -22,8 +22,6 @@ from a3gnn.features.row_table import RowTable
 from a3gnn.features.stored_rows import DenseRows
 from a3gnn.storage.blocks import BLOCK_BYTES, GAP_BYTES, READERS, BlockReader
 
-#: Bytes per row that is held, beside the row: its last mini-batch, and its place among the free ones.
-_SLOT_BYTES = 8
 #: Bytes and nodes of a chunk, which is read at once: two blocks per reader, and ids of few rows. Guess.
 _CHUNK_BYTES, _CHUNK_NODES = 2 * READERS * BLOCK_BYTES, 1 << 18
 #: Most mini-batches in flight; memory of their counts. Guess.
@@ -62,7 +60,7 @@ class AheadCache:
 
     def __init__(self, base: DenseRows, num_nodes: int, cache_bytes: int) -> None:
         room = self._free_bytes(base, num_nodes, cache_bytes)
-        slots = min(num_nodes, room // (base.row_bytes + _SLOT_BYTES))
+        slots = min(num_nodes, room // (base.row_bytes + AHEAD_ROW_BYTES))
         self.cached = np.empty(0, dtype=np.int32)
         self.nbytes = cache_bytes
         self.in_use = threading.Lock()
@@ -71,14 +69,15 @@ class AheadCache:
         self.position = self.ready = self.finished = 0
         # Memory that is not written takes none, so rows and samples share the room.
         self._rows = np.empty((slots, base.array.shape[1]), dtype=base.array.dtype)
-        self._row_bytes, self._room = base.row_bytes, room - _SLOT_BYTES * slots
+        self._row_bytes, self._room = base.row_bytes, room - AHEAD_ROW_BYTES * slots
         self._state, self._last = np.full(num_nodes, -1, dtype=np.int32), np.empty(slots, dtype=np.int32)
         self._free, self._num_free = np.arange(slots, dtype=np.int32)[::-1].copy(), slots
         self._released = deque[tuple[int, NDArray[np.int32]]]()
         self._flight = deque[_InFlight]()
         self._loads, self._frees = np.zeros(self.num_chunks, dtype=np.int64), np.zeros(_PLACES, dtype=np.int64)
         self._added = self._needed = self._distinct = self._samples = self._most_held = 0
-        self._guard, self._clock, self._reads = threading.Lock(), 0, Counter[int]()
+        # Reentrant, as garbage collection may close a forgotten epoch, and so finish its mini-batches, within a read.
+        self._guard, self._clock, self._reads = threading.RLock(), 0, Counter[int]()
         self._file = BlockReader(base.array)
         self._counter = StatsCounter(AHEAD)
 
@@ -86,7 +85,7 @@ class AheadCache:
     def that_fits(cls, base: DenseRows, num_nodes: int, cache_bytes: int) -> Self | None:
         """Returns the cache of `cache_bytes`, maps and scratch included; None if not one row fits."""
         room = cls._free_bytes(base, num_nodes, cache_bytes)
-        return cls(base, num_nodes, cache_bytes) if room >= base.row_bytes + _SLOT_BYTES else None
+        return cls(base, num_nodes, cache_bytes) if room >= base.row_bytes + AHEAD_ROW_BYTES else None
 
     @staticmethod
     def _free_bytes(base: DenseRows, num_nodes: int, cache_bytes: int) -> int:

@@ -175,14 +175,28 @@ def _streamed(spec: GraphLike) -> tuple[Callable[[Draft], None] | None, str | No
         return partial(_write_synthetic, rest, split), os.fspath(spec)
     path = expanded(Path(of))
     if path.suffix == ".npz" and path.is_file():
-        names, source = array_names(path), f"{source_of(path)}|{split}"
+        names, source = array_names(path), source_of(path)
         if "node_types" not in names:
-            return (partial(_write_npz, path, split), source) if converted_copy(path, split) is None else (None, None)
+            is_known, write = converted_copy(path, split) is not None, partial(_write_npz, path, split)
+            return (None, None) if is_known else (partial(_write_unchanged, path, source, write), f"{source}|{split}")
         if split is None:
-            return partial(_write_typed_npz, path), source
-    identity = source_of(path) if path.suffix in (".pt", ".pth") and path.is_file() else None  # before it is read
+            return partial(_write_unchanged, path, source, partial(_write_typed_npz, path)), source
+    source = source_of(path) if path.suffix in (".pt", ".pth") and path.is_file() else ""  # before it is read
     data = None if split is not None else typed_graph(of, mapped=True)
-    return (None, None) if data is None else (partial(_write_data, data), identity)
+    if data is None or not source:
+        return None if data is None else partial(_write_data, data), None
+    return partial(_write_unchanged, path, source, partial(_write_data, data)), source
+
+
+def _write_unchanged(path: Path, source: str, write: Callable[[Draft], None], draft: Draft) -> None:
+    """Writes a graph to `draft` from the file at `path`, which had the identity `source` before it was read.
+
+    Raises:
+        GraphError: The file has changed.
+    """
+    write(draft)
+    if source_of(path) != source:
+        raise GraphError(f"{path} changed while it was converted; convert it again")
 
 
 def _write_synthetic(parameters: str, split: Split | None, draft: Draft) -> None:
@@ -205,7 +219,6 @@ def _write_data(data: Data | HeteroData, draft: Draft) -> None:
 
 def _write_typed_npz(path: Path, draft: Draft) -> None:
     """Writes the graph of several types in the .npz file at `path` to `draft`, as `_write_npz` does."""
-    source = source_of(path)
     with readable(path):
         archive = zipfile.ZipFile(path)
     with archive, ExitStack() as pipes:
@@ -213,8 +226,6 @@ def _write_typed_npz(path: Path, draft: Draft) -> None:
             found = {name: _member(path, archive, name) for name in array_names(path)}
         _plan_typed(found, draft)
         write_data(hetero_of(_arrays(path, archive, found, draft, pipes), path, draft), draft, is_told=True)
-    if source_of(path) != source:
-        raise GraphError(f"{path} changed while it was converted; convert it again")
 
 
 def _plan_typed(found: Mapping[str, Member], draft: Draft) -> None:
@@ -237,10 +248,9 @@ def _write_npz(path: Path, split: Split | None, draft: Draft) -> None:
     Features come last, when the scratch files of the edges are gone.
 
     Raises:
-        GraphError: The file is truncated, foreign, lacks an array, changes meanwhile, or its graph is not valid.
+        GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
         OSError: A file can't be written.
     """
-    source = source_of(path)
     draft.name = printable(path.stem)
     with readable(path):
         archive = zipfile.ZipFile(path)
@@ -255,8 +265,6 @@ def _write_npz(path: Path, split: Split | None, draft: Draft) -> None:
         on_edges = _write_edges(arrays, features_in(arrays, path).shape[0], draft)
         on_features = _write_features(features_in(arrays, path), found.get("x"), draft)
     draft.notes = (*notes[0], *others, *notes[1], *on_edges, *on_features)
-    if source_of(path) != source:
-        raise GraphError(f"{path} changed while it was converted; convert it again")
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Member:

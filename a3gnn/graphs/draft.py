@@ -10,13 +10,14 @@ import dataclasses
 import math
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -49,8 +50,11 @@ _NODE_BYTES, _PROCESS_BYTES = 8, 384 << 20
 _RANGE_NODE_BYTES = 24
 #: Part of the budget for a range's nodes, beside the half for its entries. Guess.
 _RANGE_SHARE = 8
-#: Disk of scratch files beside the result, in parts of it. With narrow features, edges are read several times for that.
-_SCRATCH_SHARE = 0.1
+#: Disk of scratch files beside the result, in parts of it. With narrow features, edges are read several times for that:
+#: so many times as often if few nodes have most edges, as a pass that ends early has used over half of its room.
+_SCRATCH_SHARE, _MORE_PASSES = 0.1, 3
+#: A pass with too many edges leaves a quarter of them to the next one; their order is known by so many. Guesses.
+_SAMPLED_KEYS = 1 << 16
 #: Bytes of edges or features that a killed conversion writes again at most. Guess: less than a second of a disk.
 _KEPT_BYTES = 1 << 28
 # Values per copy, so features of any size cost tens of MiB. Guess.
@@ -90,7 +94,7 @@ class Draft:
     notes: tuple[str, ...] = ()
     layout: dict[str, Any] | None = None
     unfinished: Unfinished | None = None
-    _passes: int = 1
+    _scratch_bytes: int | None = None
     _opened: dict[int, tuple[Scratch, NDArray[Any]]] = field(default_factory=dict)
     _casts: int = 0
 
@@ -118,32 +122,30 @@ class Draft:
         """
         others += 8 * (num_nodes + 1)
         result = _EDGE_BYTES * num_edges + others + features
-        scratch = _SCRATCH_EDGE_BYTES * num_edges
-        if scratch > self.memory_bytes:
-            self._passes = math.ceil(scratch / (_SCRATCH_SHARE * result + features))
-        needed = max(result - features + scratch // self._passes, result) + unpacked
+        every = scratch = _SCRATCH_EDGE_BYTES * num_edges
+        if every > self.memory_bytes:
+            scratch = self._scratch_bytes = min(every, int(_SCRATCH_SHARE * result) + features)
+        needed = max(result - features + scratch, result) + unpacked
         of_edges = self.memory_bytes // 2 + self.memory_bytes // _RANGE_SHARE
-        most = max(result - features + scratch, result) + unpacked
-        self.tell(result, needed, max(of_edges, node_bytes * num_nodes), most)
+        self.tell(result, needed, max(of_edges, node_bytes * num_nodes), _num_passes(num_edges, scratch))
 
-    def tell(self, result: int, needed: int, memory: int, most: int = 0) -> None:
+    def tell(self, result: int, needed: int, memory: int, passes: int = 1) -> None:
         """Prints what the conversion takes, and checks that the disk has it.
 
         Args:
             result: Bytes of the result.
-            needed: Most bytes of disk, the result included, if a pass has its share of the edges.
+            needed: Most bytes of disk, the result included.
             memory: Bytes of memory, without the process itself.
-            most: Bytes of disk if all edges of several passes fall into one, such as if only the first nodes have any.
+            passes: How often the edges are read if all nodes have about as many.
 
         Raises:
             OSError: The disk has less room.
         """
-        passes = f", and reads the edges {self._passes} times" if self._passes > 1 else ""
-        if passes and most > needed:
-            passes += f"; if few nodes have most edges, it takes up to {format_size(most - needed)} more of disk"
+        more = f", and reads the edges {passes} times (up to {_MORE_PASSES * passes} if few nodes have most of them)"
         self.progress.say(
             f"the graph takes up to {format_size(result)} of disk, and {format_size(needed - result)} more while it is "
-            f"written; the conversion takes up to {format_size(memory + _PROCESS_BYTES)} of memory{passes}"
+            f"written; the conversion takes up to {format_size(memory + _PROCESS_BYTES)} of memory"
+            f"{more if passes > 1 else ''}"
         )
         held = sum(path.stat().st_blocks * 512 for path in self.folder.parent.rglob("*") if path.is_file())
         need_room(self.folder, needed - held)
@@ -212,7 +214,7 @@ class Draft:
     def write_edges(self, pieces: Callable[[], EdgePieces], num_edges: int, num_nodes: int) -> EdgeCounts:
         """Writes the adjacency as `write_adjacency`, or what a killed conversion has left of it."""
         places = self.folder, self.scratch, self.memory_bytes, self.progress
-        return write_adjacency(pieces, num_edges, num_nodes, *places, self.unfinished, self._passes)
+        return write_adjacency(pieces, num_edges, num_nodes, *places, self.unfinished, self._scratch_bytes)
 
     def write_features(self, pieces: FeaturePieces, num_nodes: int) -> int:
         """Writes features as `write_features`, or what a killed conversion has left of them."""
@@ -278,6 +280,11 @@ def num_ranges(num_edges: int, num_nodes: int, memory_bytes: int) -> int:
     return min(max(by_edges, by_nodes, 1), _MAX_FILES, num_nodes)
 
 
+def _num_passes(num_edges: int, scratch_bytes: int | None) -> int:
+    """Returns how often edges are read if a pass has room for `scratch_bytes`, and all nodes have about as many."""
+    return -(-_SCRATCH_EDGE_BYTES * num_edges // scratch_bytes) if scratch_bytes else 1
+
+
 def write_adjacency(
     pieces: Callable[[], EdgePieces],
     num_edges: int,
@@ -287,29 +294,30 @@ def write_adjacency(
     memory_bytes: int,
     progress: ConversionProgress,
     unfinished: Unfinished | None = None,
-    passes: int = 1,
+    scratch_bytes: int | None = None,
 ) -> EdgeCounts:
     """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
 
     Edges first go to scratch files by ranges of targets. Then each range's rows are filled in RAM, as many at a time as
     the budget holds. They are sorted, freed of duplicates and appended to the result, and the scratch file is deleted.
-    Several passes over the edges take a part of the ranges each.
+    Several passes over the edges take a part of the ranges each. A pass ends early if its edges take more room.
 
     Args:
         pieces: Begins the edges: (sources, targets) with ids in [0, num_nodes).
         num_edges: Upper bound on their number.
         num_nodes: Number of nodes.
         folder: Destination of the result.
-        scratch: Folder for temporary files of 8 bytes per edge of a pass.
+        scratch: Folder for temporary files.
         memory_bytes: Budget for the rows in RAM; a single row may take more.
         progress: Called with the progress of the conversion.
         unfinished: What a killed process has finished of the same edges, in the same pieces.
-        passes: How often the edges are read.
+        scratch_bytes: Most bytes of temporary files; None for 8 per edge, which needs one pass.
 
     Raises:
         OSError: A file can't be written.
     """
-    found = unfinished.stage("adjacency") if unfinished else None
+    found = unfinished.stage("edges") if unfinished else None
+    passes = _num_passes(num_edges, scratch_bytes)
     per_pass = -(-num_ranges(num_edges, num_nodes, memory_bytes) // passes)
     done = _Done(**found["done"]) if found else _Done(min(per_pass * passes, num_nodes), per_pass)
     marks: dict[str, Mark] = found["files"] if found else {}
@@ -323,25 +331,23 @@ def write_adjacency(
         def keep(files: dict[Path, Mark]) -> None:
             if unfinished is not None:
                 rows = {folder / "indptr.npy": indptr.mark, folder / "indices.npy": indices.mark}
-                unfinished.keep("adjacency", rows | files, done=dataclasses.asdict(done))
+                unfinished.keep("edges", rows | files, done=dataclasses.asdict(done))
 
         if not indptr.mark.size:
             indptr.append(np.zeros(1, dtype=np.int64))
         most = max(1, memory_bytes // _BUDGET_BYTES_PER_ENTRY)
-        last = 0
-        while last < num_nodes:
-            with EdgeBuckets(scratch, num_nodes, done, marks) as buckets:
+        while done.low < num_nodes**2:
+            with EdgeBuckets(scratch, num_nodes, done, marks, scratch_bytes) as buckets:
                 if not done.read:
                     _read_edges(pieces, num_edges, buckets, done, keep, progress)
                 for bucket in buckets.read():
-                    done.kept = _write_rows(bucket, most, done.kept, indptr, indices)
-                    done.ranges_written += 1
-                    last = bucket.last
-                    if done.ranges_written == buckets.last and last < num_nodes:
-                        done.read, done.given = False, 0  # the next pass
+                    done.kept = _write_rows(bucket, num_nodes, most, done.kept, indptr, indices)
+                    done.low = bucket.high
+                    if done.low == done.high < num_nodes**2:
+                        done.read, done.given, done.high = False, 0, 0  # the next pass
                     keep(buckets.marks())
-                    progress("sorting rows", last, num_nodes)
-                last = max(last, buckets.end)
+                    progress("sorting rows", bucket.high // num_nodes, num_nodes)
+            marks = {}
     return EdgeCounts(done.given, done.loops, done.kept)
 
 
@@ -349,14 +355,17 @@ def write_adjacency(
 class _Done:
     """What `write_adjacency` has done.
 
+    An edge's key is its target times the number of nodes, plus its source: the order of the result.
+
     Attributes:
         ranges: Ranges of targets in all.
-        ranges_per_pass: Of them in one pass over the edges.
+        ranges_per_pass: Most of them in one pass over the edges.
         given: Edges that this pass has read.
         loops: Self loops that the first pass has read.
         read: Whether this pass has read all edges.
-        ranges_written: Ranges whose rows are written, and whose scratch files are deleted.
-        kept: Edges in these rows.
+        low: Edges of lower keys are written, and their scratch files are deleted.
+        high: The key at which this pass ends; 0 before it begins.
+        kept: Edges that are written.
     """
 
     ranges: int
@@ -364,7 +373,8 @@ class _Done:
     given: int = 0
     loops: int = 0
     read: bool = False
-    ranges_written: int = 0
+    low: int = 0
+    high: int = 0
     kept: int = 0
 
 
@@ -382,13 +392,14 @@ def _read_edges(
         seen += len(sources)
         if seen <= done.given:
             continue
+        high = done.high
         buckets.add(sources, targets)
         done.given += len(sources)
-        if not buckets.first:
+        if not done.low:
             done.loops += int(np.count_nonzero(sources == targets))
         unkept += _SCRATCH_EDGE_BYTES * len(sources)
         progress("reading edges", done.given, num_edges)
-        if unkept >= _KEPT_BYTES:
+        if done.high < high or unkept >= _KEPT_BYTES:
             unkept = 0
             keep(buckets.marks())
     done.read = True
@@ -396,41 +407,35 @@ def _read_edges(
 
 
 class Bucket(NamedTuple):
-    """The edges into nodes [first, last).
+    """The edges of the keys [low, high): (source, target), int32, shape (num_edges, 2), a memory map."""
 
-    Attributes:
-        first: First target.
-        last: One past the last target.
-        pairs: (source, target), int32, shape (num_edges, 2); a memory map.
-    """
-
-    first: int
-    last: int
+    low: int
+    high: int
     pairs: NDArray[np.int32]
 
 
 class EdgeBuckets:
     """Files of edges in a scratch folder, one for each range of targets of a pass; a context manager.
 
+    A pass that would take more room than it has ends at a lower key, even within the edges of one target.
+
     Args:
         folder: Folder of the files, each of which is deleted after it is read.
         num_nodes: Nodes of the graph.
-        done: The number of files, and how far this process, or a killed one, came.
+        done: The number of ranges, and how far this process, or a killed one, came.
         marks: The finished parts of its files, by name.
-
-    Attributes:
-        first, last: The first range of the pass, and one past its last.
-        end: One past the last target of the pass.
+        most_bytes: Room for the files; None for any.
     """
 
-    def __init__(self, folder: Path, num_nodes: int, done: _Done, marks: Mapping[str, Mark]) -> None:
-        self._num_nodes, self._done = num_nodes, done
+    def __init__(
+        self, folder: Path, num_nodes: int, done: _Done, marks: Mapping[str, Mark], most_bytes: int | None
+    ) -> None:
+        self._num_nodes, self._done, self._most = num_nodes, done, most_bytes
         self._width = -(-num_nodes // done.ranges)
-        ranges = -(-num_nodes // self._width)
-        self.first = min(done.ranges_written, ranges - 1) // done.ranges_per_pass * done.ranges_per_pass
-        self.last = min(self.first + done.ranges_per_pass, ranges)
-        self.end = min(self.last * self._width, num_nodes)
-        self._paths = {i: folder / f"edges-{i}" for i in range(self.first, self.last)}
+        self._span = self._width * num_nodes  # keys of a range
+        self._first = done.low // self._span
+        done.high = done.high or min(done.low + done.ranges_per_pass * self._span, num_nodes**2)
+        self._paths = {i: folder / f"edges-{i}" for i in range(self._first, -(-done.high // self._span))}
         self._marks = {path: marks[path.name] for path in self._paths.values() if path.name in marks}
         self._files = [] if done.read else [GrowingFile(path, self._marks.get(path)) for path in self._paths.values()]
 
@@ -446,42 +451,107 @@ class EdgeBuckets:
     def marks(self) -> dict[Path, Mark]:
         """Returns the parts of the files that are not read yet."""
         self._marks |= {path: file.mark for path, file in zip(self._paths.values(), self._files, strict=False)}
-        return {path: self._marks[path] for i, path in self._paths.items() if i >= self._done.ranges_written}
+        return {path: self._marks[path] for i, path in self._paths.items() if self._end(i) > self._done.low}
 
     def add(self, sources: NDArray[np.int32], targets: NDArray[np.int32]) -> None:
         """Writes edges to the files of their targets; both int32, shape (n,), ids in [0, num_nodes)."""
-        if self.first or self.end < self._num_nodes:
-            inside = (targets >= self.first * self._width) & (targets < self.end)
-            sources, targets = sources[inside], targets[inside]
-        pairs, ends = sort_into_buckets(sources, targets, self._width, self.last)
+        step = max(1, len(sources) if self._most is None else self._most // (8 * _SCRATCH_EDGE_BYTES))
+        for start in range(0, len(sources), step):
+            self._write(*self._inside(sources[start : start + step], targets[start : start + step]))
+
+    def _inside(
+        self, sources: NDArray[np.int32], targets: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns the edges of this pass, after making room for them."""
+        if self._most is None:
+            return sources, targets
+        keys = self._keys(sources, targets)
+        inside = (keys >= self._done.low) & (keys < self._done.high)
+        while self._held and self._held + np.count_nonzero(inside) > self._most // _SCRATCH_EDGE_BYTES:
+            if not self._cut():
+                break
+            inside &= keys < self._done.high
+        return sources[inside], targets[inside]
+
+    def _write(self, sources: NDArray[np.int32], targets: NDArray[np.int32]) -> None:
+        pairs, ends = sort_into_buckets(sources, targets, self._width, self._first + len(self._files))
         start = 0
-        for file, end in zip(self._files, ends[self.first :].tolist(), strict=True):
+        for file, end in zip(self._files, ends[self._first :].tolist(), strict=True):
             file.append(pairs[start:end].reshape(-1).view(np.uint8).data)
             start = end
 
     def read(self) -> Iterator[Bucket]:
         """Yields the buckets by rising targets, and deletes each file when the caller asks for the next bucket."""
-        for i in range(self._done.ranges_written, self.last):
-            path = self._paths[i]
-            pairs = (
-                np.asarray(np.memmap(path, dtype=np.int32, mode="r"))
-                if path.stat().st_size
-                else np.empty(0, dtype=np.int32)
-            )
-            yield Bucket(i * self._width, min((i + 1) * self._width, self._num_nodes), pairs.reshape(-1, 2))
-            path.unlink()
+        for i, path in self._paths.items():
+            low, high = max(i * self._span, self._done.low), self._end(i)
+            if low < high:
+                yield Bucket(low, high, _pairs(path, "r"))
+                path.unlink()
+
+    @property
+    def _held(self) -> int:
+        return sum(file.mark.size for file in self._files) // _SCRATCH_EDGE_BYTES
+
+    def _end(self, i: int) -> int:
+        """Returns the key at which the range `i` ends in this pass."""
+        return min((i + 1) * self._span, self._done.high)
+
+    def _keys(self, sources: NDArray[np.int32], targets: NDArray[np.int32]) -> NDArray[np.int64]:
+        return targets.astype(np.int64) * self._num_nodes + sources
+
+    def _cut(self) -> bool:
+        """Leaves about a quarter of the edges so far, the last ones, to the next pass; returns False if it can't.
+
+        If all have one key, one of them stays, because equal edges become one.
+        """
+        before, kept = (self._done.high, self._held), self._held * 3 // 4
+        ends = np.cumsum([file.mark.size // _SCRATCH_EDGE_BYTES for file in self._files])
+        top = int(np.searchsorted(ends, kept, side="right"))
+        while len(self._files) > top:
+            self._files.pop().close()
+            _, path = self._paths.popitem()
+            if len(self._files) > top:
+                path.unlink()
+        self._paths[self._first + top], pairs = path, _pairs(path, "r+")
+        sample = pairs[:: max(1, len(pairs) // _SAMPLED_KEYS)]
+        place = (kept - int(ends[top]) + len(pairs)) * len(sample) // len(pairs)
+        high = int(np.partition(self._keys(sample[:, 0], sample[:, 1]), place)[place])
+        self._done.high = max(high, self._done.low + 1)
+        self._files.append(GrowingFile(path, self._compacted(pairs)))
+        return (self._done.high, self._held) != before
+
+    def _compacted(self, pairs: NDArray[np.int32]) -> Mark:
+        """Moves the edges that this pass keeps to the front of their file, and returns their mark."""
+        kept = checksum = 0
+        most = 1 if self._done.high == self._done.low + 1 else len(pairs)
+        for piece in dense_rows(pairs):
+            part = piece[self._keys(piece[:, 0], piece[:, 1]) < self._done.high][: most - kept]
+            pairs[kept : kept + len(part)] = part
+            kept, checksum = kept + len(part), zlib.crc32(part.data, checksum)
+        return Mark(0, kept * _SCRATCH_EDGE_BYTES, checksum)
 
 
-def _write_rows(bucket: Bucket, most: int, kept: int, indptr: NpyWriter, indices: NpyWriter) -> int:
-    """Appends the rows of `bucket`, about `most` entries at a time, and returns the edges written so far."""
-    counts = np.zeros(bucket.last - bucket.first, dtype=np.int64)
-    count_targets(bucket.pairs, bucket.first, counts)
+def _pairs(path: Path, mode: Literal["r", "r+"]) -> NDArray[np.int32]:
+    """Returns the edges in a scratch file, shape (num_edges, 2), as a memory map."""
+    size = path.stat().st_size
+    pairs = np.asarray(np.memmap(path, np.int32, mode)) if size else np.empty(0, dtype=np.int32)
+    return pairs.reshape(-1, 2)
+
+
+def _write_rows(bucket: Bucket, num_nodes: int, most: int, kept: int, indptr: NpyWriter, indices: NpyWriter) -> int:
+    """Appends the rows of `bucket`, about `most` entries at a time, and returns the edges written so far.
+
+    The last row may go on in the next bucket, and ends there.
+    """
+    low, ended = bucket.low // num_nodes, bucket.high // num_nodes
+    counts = np.zeros(-(-bucket.high // num_nodes) - low, dtype=np.int64)
+    count_targets(bucket.pairs, low, counts)
     reach = np.concatenate([[0], np.cumsum(counts)])
     for first, last in row_spans(reach, most):
         starts = reach[first : last + 1] - reach[first]
-        entries = sources_by_row(bucket.pairs, bucket.first + first, starts)
+        entries = sources_by_row(bucket.pairs, low + first, starts)
         ends = sort_rows(starts, entries)
-        indptr.append(ends + kept)
+        indptr.append(ends[: max(ended - low - first, 0)] + kept)
         indices.append(entries[: ends[-1]])
         kept += int(ends[-1])
     return kept

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from a3gnn.config import TrainConfig
 from a3gnn.features.ahead import AheadCache
@@ -19,7 +19,7 @@ from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.pipeline.stages import SampledBatch, Stages
 from a3gnn.storage.blocks import READERS
 from a3gnn.threads import pool
-from a3gnn.threads.ordered_map import ordered_map
+from a3gnn.threads.ordered_map import WORKERS, end_threads, ordered_map
 
 #: Least sweeps per epoch: the first one passes the file before training begins. Guess.
 _LEAST_PER_EPOCH = 4
@@ -73,34 +73,34 @@ class Hyperbatches:
             with pool.limited(1):
                 return one, self._stages.sample(epoch, one)
 
+        stack = ExitStack()
+        for end in (cache.in_use.release, cache.clear, self._stages.held.clear):  # the last one first
+            stack.callback(end)
+        self._sampled = stack.enter_context(closing(ordered_map(sample, planned, self._workers)))
+        readers, executor = (stack.enter_context(ThreadPoolExecutor(count, WORKERS)) for count in (READERS, 1))
         try:
-            with closing(ordered_map(sample, planned, self._workers)) as sampled:
-                self._sampled = sampled
-                yield from self._in_turn(cache)
+            yield from self._in_turn(cache, readers, executor)
         finally:
-            self._stages.held.clear()
-            cache.clear()
-            cache.in_use.release()
+            self._stops = True
+            end_threads(stack.close)
 
-    def _in_turn(self, cache: AheadCache) -> Generator[PlannedBatch, None, None]:
+    def _in_turn(
+        self, cache: AheadCache, readers: ThreadPoolExecutor, executor: ThreadPoolExecutor
+    ) -> Generator[PlannedBatch, None, None]:
         given, self._due = 0, float(cache.position)
-        with ThreadPoolExecutor(READERS, "a3gnn-worker") as readers, ThreadPoolExecutor(1, "a3gnn-worker") as executor:
-            sweep = executor.submit(self._sweep, cache, readers)
-            try:
-                while True:
-                    if sweep.done():
-                        sweep.result()
-                        sweep = executor.submit(self._sweep, cache, readers)
-                    while cache.ready <= given and not sweep.done():
-                        wait([sweep], _CHECK_S)
-                    if cache.ready <= given:
-                        sweep.result()
-                        if not self._line and not self._add_next(cache, even_if_full=True):
-                            return
-                    given += 1
-                    yield self._line.popleft()
-            finally:
-                self._stops = True
+        sweep = executor.submit(self._sweep, cache, readers)
+        while True:
+            if sweep.done():
+                sweep.result()
+                sweep = executor.submit(self._sweep, cache, readers)
+            while cache.ready <= given and not sweep.done():
+                wait([sweep], _CHECK_S)
+            if cache.ready <= given:
+                sweep.result()
+                if not self._line and not self._add_next(cache, even_if_full=True):
+                    return
+            given += 1
+            yield self._line.popleft()
 
     def _sweep(self, cache: AheadCache, readers: ThreadPoolExecutor) -> None:
         """Adds mini-batches and reads their rows until enough of them are ready, or until it needs the caller."""

@@ -6,6 +6,7 @@ import dataclasses
 import signal
 import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 from a3gnn.graphs.graph import Graph
@@ -17,7 +18,7 @@ from a3gnn.process.child import described_status
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import MemoryUse, oom_kills
 from a3gnn.process.worker import Ended, Worker
-from a3gnn.profiling.request import DETAIL_CHARACTERS, PARTITIONING, TrialRequest
+from a3gnn.profiling.request import DETAIL_CHARACTERS, OPENED, OPENING, PARTITIONING, TrialRequest
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimizer_imports
 from a3gnn.units import format_duration, format_size
@@ -100,8 +101,10 @@ class LocalExecutor:
         with tempfile.TemporaryDirectory(dir=self.worker.folder, ignore_cleanup_errors=True) as scratch:
             trial = {"request": request.to_dict(), "scratch": scratch, "prepare_seconds": prepare_s}
             ended = self._run("run_trial", trial, request)
+            is_opened = Path(scratch, OPENED).exists()
         if isinstance(ended, Failure):
-            return ended
+            is_late = ended.kind is FailureKind.TIMEOUT and not is_opened
+            return dataclasses.replace(ended, detail=f"{OPENING}: {ended.detail}") if is_late else ended
         assert ended.result is not None
         return joined(ended.result["metrics"], ended.peak)
 

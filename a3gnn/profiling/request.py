@@ -21,6 +21,8 @@ from a3gnn_surrogate.curve_ends import CurveEnds
 
 #: Prefix of a failure's detail if it happened before the trial, while its partitions were made.
 PARTITIONING = "while the graph was partitioned"
+#: The same, if its time ended while it opened the graph and its features; and the file that a trial makes after that.
+OPENING, OPENED = "while the graph was opened", "opened"
 #: Messages of torch when an allocation fails; on the CPU it raises a plain RuntimeError.
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
 _INVALID = (ConfigError, GraphError, DeviceError, MissingDependencyError)

@@ -22,7 +22,7 @@ from a3gnn.machine.other_work import OtherWork
 from a3gnn.measurement import StageSeconds
 from a3gnn.models.own.factory import Factory
 from a3gnn.process.compilations import compilations
-from a3gnn.profiling.request import CurveRules, TrialRequest, failure_of
+from a3gnn.profiling.request import OPENED, CurveRules, TrialRequest, failure_of
 from a3gnn.profiling.timing import Clocks, Epochs, Timing, time_windows
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
@@ -156,6 +156,7 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
     begin = perf_counter()
     with _trainer(graph, task, request, scratch) as trainer:
         setup_s = before_s + perf_counter() - begin
+        Path(scratch, OPENED).touch()
         plan = dataclasses.replace(request.plan, warmup_batches=request.plan.warmup_batches + trainer.trying_batches)
         epochs = Epochs(trainer.steps, trainer.starts, trainer.batches_per_epoch)
         others = OtherWork()

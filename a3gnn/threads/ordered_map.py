@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -10,11 +11,26 @@ from itertools import islice
 from threading import Condition
 from typing import Any, TypeVar
 
+from a3gnn.threads.pool import HELPERS
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 #: Longest wait for workers in seconds before the main thread wakes. It handles a signal that comes just before a wait
 #: only when it wakes; otherwise Ctrl-C would wait for a worker, perhaps for much longer.
 WAKE_S = 1.0
+#: Prefix of the names of threads that work for an iteration.
+WORKERS = "a3gnn-worker"
+
+
+def end_threads(end: Callable[[], object]) -> None:
+    """Calls `end`, which waits for the threads of an iteration; on a thread of its own if they may wait for this one.
+
+    Garbage collection may close a forgotten iteration on any thread: a worker would wait for itself.
+    """
+    if threading.current_thread().name.startswith((WORKERS, HELPERS)):
+        threading.Thread(target=end, name="a3gnn-end").start()
+    else:
+        end()
 
 
 def ordered_map(
@@ -43,24 +59,25 @@ def ordered_map(
     """
     remaining = iter(items)
     pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(workers, thread_name_prefix="a3gnn-worker", initializer=on_start) as executor:
+    executor = ThreadPoolExecutor(workers, thread_name_prefix=WORKERS, initializer=on_start)
 
-        def begin(count: int) -> None:
-            pending.extend(executor.submit(function, item) for item in islice(remaining, max(0, count - len(pending))))
+    def begin(count: int) -> None:
+        pending.extend(executor.submit(function, item) for item in islice(remaining, max(0, count - len(pending))))
 
-        try:
-            while True:
-                begin(workers if runs_ahead() else 1)
-                if not pending:
-                    return
-                _await_head(pending)
-                result = pending.popleft().result()
-                if runs_ahead():
-                    begin(workers)
-                yield result
-        finally:
-            for future in pending:
-                future.cancel()
+    try:
+        while True:
+            begin(workers if runs_ahead() else 1)
+            if not pending:
+                return
+            _await_head(pending)
+            result = pending.popleft().result()
+            if runs_ahead():
+                begin(workers)
+            yield result
+    finally:
+        for future in pending:
+            future.cancel()
+        end_threads(executor.shutdown)
 
 
 def _await_head(pending: deque[Future[Result]]) -> None:
@@ -90,14 +107,15 @@ def staged_map(
         stages: Functions of one item; they must end by themselves.
         depths: For each stage, most items that it may be ahead of the next stage, or of the caller: at least 1.
     """
-    with ExitStack() as stack:
-        threads = [stack.enter_context(ThreadPoolExecutor(1, "a3gnn-worker")) for _ in stages]
-        line = _Line(items, stages, depths, threads)
-        try:
-            while line.wait():
-                yield line.take()
-        finally:
-            line.stop()
+    stack = ExitStack()
+    threads = [stack.enter_context(ThreadPoolExecutor(1, WORKERS)) for _ in stages]
+    line = _Line(items, stages, depths, threads)
+    try:
+        while line.wait():
+            yield line.take()
+    finally:
+        line.stop()
+        end_threads(stack.close)
 
 
 class _Line:

@@ -19,6 +19,8 @@ _CHUNKS_PER_THREAD = 4
 # Bytes of work below which a second thread does not pay: about 100 microseconds. Guess.
 _GRAIN_BYTES = 1 << 19
 
+#: Prefix of the names of helper threads.
+HELPERS = "a3gnn-pool"
 _cores = functools.cache(available_cores)
 _local = threading.local()
 _lock = threading.Lock()
@@ -132,7 +134,7 @@ def _executor() -> ThreadPoolExecutor:
     with _lock:
         if _helpers is None:
             _helpers = ThreadPoolExecutor(
-                max(1, _cores() - 1), thread_name_prefix="a3gnn-pool", initializer=limit, initargs=(1,)
+                max(1, _cores() - 1), thread_name_prefix=HELPERS, initializer=limit, initargs=(1,)
             )
         return _helpers
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
+from a3gnn.characteristics import AHEAD_BYTES, AHEAD_ROW_BYTES, CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.checks import OneOf
 from a3gnn.config import KNOBS, SEARCHED, TrainConfig, number_of
 from a3gnn.errors import UsageError
@@ -129,6 +129,13 @@ def row_entries(columns: Columns, task: Task, graph: GraphCharacteristics) -> Ar
     """Returns the stored entries of a row, float64, shape (n_configs,); all columns where rows are dense."""
     plain = graph.num_features * (graph.feature_density if graph.sparse_features else 1.0)
     return np.where(reads_table(columns), graph.table_row_entries(task.table_model), plain)
+
+
+def ahead_rows(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:
+    """Returns the rows that the policy ahead has room for, float64, shape (n_configs,), samples left out."""
+    room = columns["cache_bytes"] - float(AHEAD_BYTES + CACHE_INDEX_BYTES * graph.num_nodes)
+    rows = room / (stored_row_bytes(columns, task, graph) + AHEAD_ROW_BYTES)
+    return np.asarray(np.where(rows < 1.0, 0.0, np.minimum(rows, graph.num_nodes)))
 
 
 def cached_share(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:

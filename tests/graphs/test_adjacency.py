@@ -33,7 +33,7 @@ from a3gnn.storage.unfinished import GrowingFile, Mark, Unfinished
     skew=st.floats(1, 20),
     memory_bytes=st.integers(1, 6000),
     cuts=st.lists(st.integers(0, 600), max_size=4),
-    passes=st.integers(1, 5),
+    scratch_bytes=st.none() | st.integers(1, 5000),
     seed=st.integers(0, 2**32),
 )
 def test_any_pieces_and_any_budget_give_the_rows_in_ram(
@@ -42,21 +42,25 @@ def test_any_pieces_and_any_budget_give_the_rows_in_ram(
     skew: float,
     memory_bytes: int,
     cuts: list[int],
-    passes: int,
+    scratch_bytes: int | None,
     seed: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     rng = np.random.default_rng(seed)
-    edges = (nodes * rng.random((2, num_edges)) ** skew).astype(np.int32)  # hubs at low ids
+    edges = (nodes * rng.random((2, num_edges)) ** skew).astype(np.int32)  # hubs at low ids, and equal edges
 
     def pieces() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         for start, end in pairwise(sorted({0, num_edges, *(cut for cut in cuts if cut < num_edges)})):
             yield edges[0, start:end], edges[1, start:end]
 
-    folder, scratch = tmp_path_factory.mktemp("csr"), tmp_path_factory.mktemp("scratch")
-    counts = write_adjacency(
-        pieces, num_edges, nodes, folder, scratch, memory_bytes, ConversionProgress(), None, passes
-    )
+    folder, scratch, room = tmp_path_factory.mktemp("csr"), tmp_path_factory.mktemp("scratch"), scratch_bytes
+
+    def watch(*_: object) -> None:
+        taken = sum(path.stat().st_size for path in scratch.iterdir())
+        assert taken <= (8 * num_edges if room is None else max(room, 16))  # two edges in any case
+
+    progress = cast(ConversionProgress, watch)
+    counts = write_adjacency(pieces, num_edges, nodes, folder, scratch, memory_bytes, progress, None, room)
     indptr, indices, notes = in_neighbors(edges, nodes)
     np.testing.assert_array_equal(np.load(folder / "indptr.npy"), indptr)
     np.testing.assert_array_equal(np.load(folder / "indices.npy"), indices)
@@ -73,7 +77,7 @@ class KilledError(Exception):
     nodes=st.integers(1, 60),
     num_edges=st.integers(1, 300),
     budgets=st.lists(st.integers(1, 3000), min_size=2, max_size=4),
-    passes=st.integers(1, 4),
+    scratch_bytes=st.none() | st.integers(8, 2000),
     seed=st.integers(0, 2**32),
     damaged=st.booleans(),
 )
@@ -81,7 +85,7 @@ def test_a_killed_one_is_continued_from_any_moment(
     nodes: int,
     num_edges: int,
     budgets: list[int],
-    passes: int,
+    scratch_bytes: int | None,
     seed: int,
     damaged: bool,
     tmp_path_factory: pytest.TempPathFactory,
@@ -106,13 +110,14 @@ def test_a_killed_one_is_continued_from_any_moment(
             return ((edges[0, at : at + 7], edges[1, at : at + 7]) for at in range(0, num_edges, 7))
 
         progress = cast(ConversionProgress, step)
-        return write_adjacency(pieces, num_edges, nodes, folder, scratch, memory_bytes, progress, unfinished, passes)
+        places = folder, scratch, memory_bytes, progress
+        return write_adjacency(pieces, num_edges, nodes, *places, unfinished, scratch_bytes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("a3gnn.graphs.draft._KEPT_BYTES", 1)
         for budget in budgets[1:]:
             with suppress(KilledError):
-                write(budget, int(rng.integers(0, (1 + passes) * num_edges // 7 + 2)))
+                write(budget, int(rng.integers(0, 5 * num_edges // 7 + 2)))
             files = [path for path in (*folder.iterdir(), *scratch.iterdir()) if path.stat().st_size]
             if damaged and files:
                 victim = files[rng.integers(len(files))]
@@ -150,10 +155,11 @@ def test_more_than_two_to_the_31_edges(tmp_path: Path) -> None:
         "given": before + 3,
         "loops": 0,
         "read": True,
-        "ranges_written": 1,
+        "low": 8,
+        "high": 16,
         "kept": before,
     }
-    unfinished.keep("adjacency", {**marks, bucket: scratch.mark}, done=done)
+    unfinished.keep("edges", {**marks, bucket: scratch.mark}, done=done)
     places = folder, bucket.parent, 100, ConversionProgress()
     counts = write_adjacency(list, before + 3, nodes, *places, Unfinished(tmp_path, "edges"))
     assert counts.kept == before + 3

@@ -20,8 +20,10 @@ import scipy.sparse
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch_geometric.data import HeteroData
 
 from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.assemble import in_neighbors
 from a3gnn.graphs.convert import DEFAULT_MEMORY_BYTES, _write, convert
 from a3gnn.graphs.draft import Draft
 from a3gnn.graphs.graph import Graph
@@ -141,6 +143,7 @@ _BROKEN: dict[str, dict[str, object]] = {
     "edges past the nodes": {"edge_index": np.array([[0], [6]])},
     "negative edges": {"edge_index": np.array([[-1], [0]])},
     "edges beyond int32": {"edge_index": np.array([[0, 2**31 + 3], [2**31 + 2, 5]])},
+    "edges that int32 takes for others": {"edge_index": np.array([[2**32, 1], [2**32 + 1, 5]])},
     "edges beyond int64": {"edge_index": np.array([[7], [2**63 + 1]], dtype=np.uint64)},
     "no edges": {"edge_index": np.empty((2, 0), dtype=np.int64)},
     "edges of three rows": {"edge_index": np.zeros((3, 2), dtype=np.int64)},
@@ -253,16 +256,27 @@ def test_a_write_that_fails_half_way_leaves_nothing(
     assert list((tmp_path / "room").iterdir()) == []
 
 
-def test_a_member_that_ends_early_is_said(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:
-    path = npz(arrays, "short")
+def shortened(path: Path, short: str, compression: int) -> None:
+    """Writes the file at `path` anew; the member `short` ends 8 bytes earlier."""
     with zipfile.ZipFile(path) as archive:
         content = {info.filename: archive.read(info) for info in archive.infolist()}
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         for name, member in content.items():
-            archive.writestr(name, member[:-8] if name == "edge_index.npy" else member)
-    with pytest.raises(GraphError, match=r"short\.npz is not a readable.*edge_index\.npy must have .* bytes"):
+            archive.writestr(name, member[:-8] if name == f"{short}.npy" else member)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
+@pytest.mark.parametrize("name", ["edge_index", "x", "y"])
+def test_a_member_that_ends_early_is_said(
+    name: str, compression: int, arrays: Arrays, npz: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = npz(arrays, "short")
+    shortened(path, name, compression)
+    before = path.read_bytes()
+    with pytest.raises(GraphError, match=rf"short\.npz is not a readable.*{name}\.npy.* bytes"):
         convert(path, tmp_path / "graph")
     assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == before
 
 
 def test_a_source_that_changes_meanwhile_is_refused(
@@ -281,6 +295,26 @@ def test_a_source_that_changes_meanwhile_is_refused(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_saved_object_that_changes_meanwhile_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, path, put = HeteroData(), tmp_path / "types.pt", Draft.put
+    data["a"].x, data["b"].x = torch.ones(6, 3), torch.ones(4, 2)
+    data["a", "to", "b"].edge_index = torch.tensor([[0, 5], [3, 1]])
+    torch.save(data, path)
+
+    def changing(*arguments: Any) -> None:
+        data["a"].x += 1
+        torch.save(data, tmp_path / "other.pt")
+        (tmp_path / "other.pt").rename(path)
+        put(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Draft, "put", changing)
+        with pytest.raises(GraphError, match=r"types\.pt changed while it was converted; convert it again"):
+            convert(path, tmp_path / "graph")
+    assert list(tmp_path.iterdir()) == [path]
+    assert convert(path, tmp_path / "graph")["a"].x[0, 0] == data["a"].x[0, 0]
+
+
 def test_a_link_in_place_of_the_hidden_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "thesis.tex").write_text("years of work")
@@ -297,7 +331,7 @@ def test_the_folder_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize(("features", "passes", "more"), [(300, 1, 0), (30, 3, 0), (1, 15, 40_000)])
+@pytest.mark.parametrize(("features", "passes", "more"), [(300, 1, 0), (30, 3, 64_000), (1, 15, 40_800)])
 def test_scratch_files_of_edges_take_little_more_than_the_result(
     features: int, passes: int, more: int, compressed: bool, tmp_path: Path
 ) -> None:
@@ -326,30 +360,50 @@ def test_scratch_files_of_edges_take_little_more_than_the_result(
     assert passes == 1 or f", and reads the edges {passes} times" in said[0]
 
 
-def test_edges_of_few_nodes_take_the_disk_that_is_told(tmp_path: Path) -> None:
-    """All edges fall into one of 15 passes."""
-    nodes, edges, rng, most, said = 2000, 90_000, np.random.default_rng(0), 0, []
-    arrays = {"edge_index": np.stack([rng.integers(0, nodes, edges), rng.integers(0, nodes // 15, edges)])}
-    arrays |= {"y": np.arange(nodes) % 5, "x": np.ones((nodes, 1), dtype=np.float32)}
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("skew", ["none", "power law", "hub", "equal edges"])
+def test_edges_of_few_nodes_take_no_more_disk_than_is_told(
+    skew: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, edges, rng, most = 2000, 90_000, np.random.default_rng(seed), 0
+    ends = rng.integers(0, nodes, (2, edges))
+    if skew == "power law":
+        ends = (nodes * rng.random((2, edges)) ** rng.uniform(2, 12)).astype(np.int64)
+    elif skew == "hub":
+        ends[1, rng.random(edges) < 0.5] = rng.integers(nodes)
+    elif skew == "equal edges":
+        ends[:, rng.random(edges) < 0.5] = rng.integers(0, nodes, (2, 1))
+    arrays = {"edge_index": ends, "y": np.arange(nodes) % 5, "x": np.ones((nodes, 1), dtype=np.float32)}
     np.savez(tmp_path / "graph.npz", **arrays)
-    step = ConversionProgress.__call__
+    step, tell, told = ConversionProgress.__call__, Draft.tell, []
 
     def watch(self: ConversionProgress, *given: Any) -> None:
         nonlocal most
-        files = (tmp_path / ".graph.unfinished").rglob("*")
-        most = max(most, sum(file.stat().st_size for file in files if file.is_file()))
+        files = [*(tmp_path / ".graph.unfinished").rglob("*.npy"), *tmp_path.rglob("edges-*")]
+        most = max(most, sum(file.stat().st_size - 128 * (file.suffix == ".npy") for file in files))  # without headers
         step(self, *given)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ConversionProgress, "__call__", watch)
-        convert(tmp_path / "graph.npz", tmp_path / "graph", 1 << 16, said.append)
-    beside = 40_000 + 8 * edges - 8 * edges // 15  # what is told of even edges, and what of few nodes' more
-    assert said[0].endswith(f"if few nodes have most edges, it takes up to {format_size(beside - 40_000)} more of disk")
-    assert most <= 4 * edges + 28 * nodes + beside
+    def note(self: Draft, *given: int) -> None:
+        told.append(given)
+        tell(self, *given)
+
+    monkeypatch.setattr(ConversionProgress, "__call__", watch)
+    monkeypatch.setattr(Draft, "tell", note)
+    monkeypatch.setattr("a3gnn.graphs.convert._EDGES_PER_PIECE", 1 << 12)
+    graph = convert(tmp_path / "graph.npz", tmp_path / "graph", 1 << 16)
+    ((result, needed, _, passes),) = told
+    assert passes == 15
+    assert needed <= 1.1 * result
+    assert most <= needed
+    indptr, indices, _ = in_neighbors(ends.astype(np.int32), nodes)
+    np.testing.assert_array_equal(graph.indptr, indptr)
+    np.testing.assert_array_equal(graph.indices, indices)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["synthetic:nodes=300,degree=9,classes=3,features=6", "stored", "compressed", "csr"])
+@pytest.mark.parametrize(
+    "source", ["synthetic:nodes=300,degree=9,classes=3,features=6", "stored", "compressed", "csr", "hub"]
+)
 def test_killed_conversions_are_continued(source: str, tmp_path: Path) -> None:
     if ":" not in source:
         rng, nodes = np.random.default_rng(3), 500
@@ -360,7 +414,8 @@ def test_killed_conversions_are_continued(source: str, tmp_path: Path) -> None:
             arrays |= {f"x_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
             arrays["x_shape"] = np.array(matrix.shape)
         else:
-            arrays["x"] = rng.standard_normal((nodes, 30))
+            arrays["x"] = rng.standard_normal((nodes, 1 if source == "hub" else 30))
+            arrays["edge_index"][1, : 5000 if source == "hub" else 0] = 77  # more than a pass over the edges takes
         (np.savez_compressed if source == "compressed" else np.savez)(tmp_path / "graph.npz", **arrays)
         source = str(tmp_path / "graph.npz")
     kill_often(source, tmp_path / "room")

@@ -29,6 +29,7 @@ from a3gnn.graphs.draft import Draft
 from a3gnn.graphs.typed import read_hetero, typed_graph
 from a3gnn.graphs.verify import verify
 from tests.commands import a3gnn
+from tests.graphs.test_convert import shortened
 from tests.graphs.test_pyg_sets import ring, serve  # noqa: F401  # serve is a fixture
 from tests.graphs.test_typed import RATES, arrays, written
 
@@ -379,6 +380,7 @@ def test_uses_that_need_one_type_name_those_that_do_not(tmp_path: Path) -> None:
         ({f"edge_time__{RATES}": np.arange(3)}, r"edge_time__.* must have a row per edge, got shape \(3,\)"),
         ({"edge_types": np.array(["user__rates__film"])}, "got user__rates__film"),
         ({f"edge_index__{RATES}": np.array([[0], [2]])}, r"must be in \[0, 2\) for item"),
+        ({f"edge_index__{RATES}": np.array([[0], [2**32 + 1]])}, r"must be in \[0, 2\) for item"),
     ],
 )
 def test_a_broken_file_is_refused_as_in_reading(change: dict[str, Any], rule: str, tmp_path: Path) -> None:
@@ -387,6 +389,18 @@ def test_a_broken_file_is_refused_as_in_reading(change: dict[str, Any], rule: st
         with pytest.raises(GraphError, match=rule):
             take(path)
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
+@pytest.mark.parametrize("name", [f"edge_index__{RATES}", "x__user"])
+def test_a_member_that_ends_early_is_said(name: str, compression: int, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    shortened(path, name, compression)
+    before = path.read_bytes()
+    with pytest.raises(GraphError, match=rf"typed\.npz is not a readable.*{name}\.npy.* bytes"):
+        convert(path, tmp_path / "graph")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == before
 
 
 def broken(**changes: Any) -> HeteroData:

@@ -32,7 +32,10 @@ def suspended(graph):
         isolated = Pipeline(graph, config, FANOUTS, PipelineOptions(seed=0, resources=Allocation(1, 1, 1)))
         # Fewer mini-batches than the policy's first comparison takes: it stays as it is set.
         loader._pipeline._overlap.overlapped = pipeline._overlap.overlapped = overlapped
-        epochs += [iter(loader), pipeline.epoch(0), isolated.epoch(0)]
+        from_disk = config.replace(feature_tier="disk", cache_policy="ahead", cache_bytes=1 << 25)
+        ahead = Pipeline(graph, from_disk, FANOUTS, PipelineOptions(seed=0))
+        assert ahead.store.ahead is not None
+        epochs += [iter(loader), pipeline.epoch(0), isolated.epoch(0), ahead.epoch(0)]
     epochs.append(iter(Loader(graph, FANOUTS, batch_size=64, num_workers=2)))
     for epoch, _ in product(epochs, range(4)):
         next(epoch)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a3gnn.characteristics import AHEAD_BYTES
 from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.features import ahead
@@ -17,12 +21,14 @@ from a3gnn.features.ahead import AheadCache
 from a3gnn.features.opening import open_features
 from a3gnn.features.row_table import RowTable
 from a3gnn.features.stored_rows import DenseRows
+from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, check_with_types
+from a3gnn.pipeline.stages import Stages
 from a3gnn.storage import blocks
 from a3gnn.storage.blocks import BlockReader
 from tests.pipeline.batches import content
-from tests.threads.begun import begun_from_here
+from tests.threads.begun import all_ended, begun_from_here, happens, uncollected
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +47,13 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
 def fixed(graph: Graph) -> int:
     """Returns the bytes of the maps and of the scratch of reads."""
     return -AheadCache._free_bytes(DenseRows.of(graph.features), graph.num_nodes, 0)
+
+
+@pytest.mark.parametrize("width", [1, 16, 64, 700])
+def test_what_reads_take_is_what_is_predicted_at_most(width: int) -> None:
+    base = DenseRows.of(DenseFeatures(np.zeros((300_000, width), dtype=np.float16)))
+    taken = -AheadCache._free_bytes(base, 300_000, 4 * 300_000)
+    assert AHEAD_BYTES / 2 < taken <= AHEAD_BYTES
 
 
 def opened(graph: Graph, rows_bytes: int = 0, fanouts: tuple[int, ...] = (4, 3), **knobs) -> Pipeline:
@@ -93,6 +106,61 @@ def test_an_epoch_may_be_left_and_another_may_run_beside_it(graph: Graph, expect
         assert contents(pipeline) == expected  # reads through the map
         left.close()
         assert contents(pipeline) == expected
+
+
+@pytest.mark.parametrize("place", ["sample", "read"])
+def test_an_epoch_that_its_own_thread_collects_ends(
+    graph: Graph, expected: list[tuple], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(ahead, "_CHUNK_NODES", 1500)
+    owner = Stages if place == "sample" else BlockReader
+    plain, waits, entered, forgotten = getattr(owner, place), *(threading.Event() for _ in range(3))
+
+    def collects(*given: object) -> object:
+        if waits.is_set() and not entered.is_set() and threading.current_thread() is not threading.main_thread():
+            entered.set()
+            assert forgotten.wait(60)
+            gc.collect()
+        return plain(*given)
+
+    monkeypatch.setattr(owner, place, collects)
+    begun = begun_from_here()
+    with opened(graph, 1 << 20) as pipeline, uncollected():
+        left = pipeline.epoch(1)
+        next(left)
+        assert happens(lambda: pipeline.store.ahead.ready >= 2)
+        waits.set()
+        next(left)  # is ready, so a thread works beside it
+        assert happens(entered.is_set)
+        cycle: list[object] = [left]
+        cycle.append(cycle)
+        del left, cycle
+        forgotten.set()
+        assert all_ended(begun)
+        assert contents(pipeline) == expected
+
+
+def test_an_epoch_that_is_collected_within_a_read_ends(
+    graph: Graph, expected: list[tuple], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Collecting(Counter):
+        def __init__(self, *given: object) -> None:
+            gc.collect()
+            super().__init__(*given)
+
+    found: list[list[tuple]] = []
+    with opened(graph, 1 << 20) as pipeline, uncollected():
+        left = pipeline.epoch(1)
+        next(left)
+        cycle: list[object] = [left]
+        cycle.append(cycle)
+        del left, cycle
+        monkeypatch.setattr(ahead, "Counter", Collecting)
+        # If it waits for ever, the test fails instead of doing the same.
+        reads = threading.Thread(target=lambda: found.append(contents(pipeline)), daemon=True)
+        reads.start()
+        reads.join(60)
+    assert found == [expected]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process import memory
 from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.request import PARTITIONING, CurvePlan, Race, TrialPlan, TrialRequest
+from a3gnn.profiling.request import OPENING, PARTITIONING, CurvePlan, Race, TrialPlan, TrialRequest
 from a3gnn.profiling.timing import MOST_REPEATS
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -257,8 +257,33 @@ def test_timeout(executor: LocalExecutor, ask: Ask) -> None:
         assert (found.kind, found.limit) == (FailureKind.TIMEOUT, timeout_s)
         if "was at" in found.describe():
             break
-    told = rf"timeout: took longer than {timeout_s} s, and was at .+\.py:\d+ in (\w+|<\w+>)"
+    told = rf"timeout: ({OPENING}: )?took longer than {timeout_s} s, and was at .+\.py:\d+ in (\w+|<\w+>)"
     assert re.fullmatch(told, found.describe())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["__init__", "forward"])
+def test_a_timeout_says_whether_anything_was_trained(
+    place: str, ask: Ask, package: Package, tiny_folder_graph: Graph, tmp_path: Path
+) -> None:
+    slow = tmp_path / "slow"
+    body = f"""
+    def {place}(self, *given):
+        import pathlib, time
+
+        while pathlib.Path({str(slow)!r}).exists():
+            time.sleep(0.01)
+        return super().{place}(*given)
+    """
+    with LocalExecutor() as executor:  # whose server finds the package
+        task = examined(Task(model=package.add_class(body), fanouts=(5, 5)), tiny_folder_graph, 1 << 34)
+        slow.touch()
+        for timeout_s in (10.0, 60.0):  # a busy machine is slow to start it
+            found = executor.run(ask(task=task, timeout_s=timeout_s))
+            assert isinstance(found, Failure)
+            if place in found.describe():
+                break
+    assert found.detail.startswith(OPENING) == (place == "__init__")
 
 
 def test_what_is_free_is_a_limit_of_a_trial_without_one(

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from a3gnn.characteristics import AHEAD_BYTES, AHEAD_ROW_BYTES, CACHE_INDEX_BYTES
 from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -39,6 +40,18 @@ def test_modules_of_pyg_count_where_layers_use_them(terms, task):
 def test_kernels_count_where_products_are_in_bfloat16_on_the_host(terms, accelerated):
     np.testing.assert_array_equal(terms("kernels") > 0, [False, True])
     np.testing.assert_array_equal(terms("kernels", hardware=accelerated), 0)
+
+
+def test_reading_ahead_takes_what_it_is_given_if_rows_fit_and_no_more_than_all_of_it(graphs, laptop):
+    graph, sizes = graphs["dense"], (8 << 20, 32 << 20, 64 << 30)
+    configs = [TrainConfig(feature_tier="disk", cache_policy="ahead", cache_bytes=size) for size in sizes]
+    columns, setting = as_columns(configs), Setting(Task(), graph, laptop)
+    volume, cost = expected_work(columns, setting)
+    none, some, most = memory_terms(columns, volume, cost, setting)[:, MEMORY_TERMS.index("cache")]
+    assert (none, some) == (0, sizes[1])  # blocks under way alone take more than 8 MiB
+    rows = graph.num_nodes * (graph.row_bytes + AHEAD_ROW_BYTES + CACHE_INDEX_BYTES) + AHEAD_BYTES
+    assert rows < most < rows + volume.batches[0] * 4 * (2 * volume.input_nodes[0] + volume.sampled_edges[0])
+    assert volume.hit_rate[0] == 0 < volume.hit_rate[2]
 
 
 def test_evaluated_rows_grow_with_nodes_and_width(terms, graphs):

@@ -16,11 +16,12 @@ NODES, SLOTS = np.array([200.0, 800.0, 3000.0]), 600
 NEEDED = np.array([0.4, 0.1, 0.02])
 
 
-def expected(graph, slots, **knobs):
+def expected(graph, slots, samples=0.0, **knobs):
     """Returns the expected hit rate of a cache of `slots` rows under the references above."""
     columns = as_columns([TrainConfig(cache_bytes=1, **knobs)])
     rows = np.array([float(slots)])
-    return dynamic_hit_rate(columns, graph, np.zeros(1), (NEEDED * NODES)[None], NODES[None], rows)[0]
+    none = np.zeros(1)
+    return dynamic_hit_rate(columns, graph, none, (NEEDED * NODES)[None], NODES[None], rows, none + samples)[0]
 
 
 @pytest.mark.parametrize("slots", [SLOTS, 150])
@@ -61,6 +62,12 @@ def test_sweeps_read_again_what_a_replay_reads_again(graphs, per_sweep):
     found = expected(graphs["dense"], held, cache_policy="ahead", feature_tier="disk", parallel_mode="sequential")
     assert seen == pytest.approx(found, abs=0.05)
     assert found > 0.1
+
+
+def test_samples_of_hyperbatches_take_the_room_of_rows(graphs):
+    knobs = {"cache_policy": "ahead", "feature_tier": "disk", "parallel_mode": "sequential"}
+    alone = expected(graphs["dense"], SLOTS, **knobs)
+    assert 0 < expected(graphs["dense"], SLOTS, samples=20.0, **knobs) < alone
 
 
 def test_hyperbatches_gain_nothing_from_rows_in_ram(graphs):

@@ -1,10 +1,11 @@
+import gc
 import threading
 import traceback
 
 import pytest
 
 from a3gnn.threads.ordered_map import ordered_map
-from tests.threads.begun import begun_from_here
+from tests.threads.begun import all_ended, begun_from_here, uncollected
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +18,25 @@ def no_thread_is_left():
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_results_come_in_order(workers: int) -> None:
     assert list(ordered_map(lambda i: i * i, range(50), workers)) == [i * i for i in range(50)]
+
+
+def test_an_iteration_that_its_own_worker_collects_ends() -> None:
+    begun, forgotten = begun_from_here(), threading.Event()
+
+    def work(i: int) -> int:
+        if i:
+            assert forgotten.wait(60)
+            gc.collect()
+        return i
+
+    with uncollected():
+        results = ordered_map(work, range(10), 2)
+        assert next(results) == 0
+        cycle: list[object] = [results]
+        cycle.append(cycle)
+        del results, cycle
+        forgotten.set()
+        assert all_ended(begun)
 
 
 def test_no_items_no_results() -> None:

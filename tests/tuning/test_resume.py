@@ -14,7 +14,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.request import TrialRequest
+from a3gnn.profiling.request import OPENING, TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.storage.claim import LOCK_NAME
 from a3gnn.tuning.beliefs.expectations import TrialCost
@@ -302,6 +302,21 @@ def test_a_default_that_takes_too_long_is_tried_no_other_way_and_again_with_a_la
     result = quick_tune(**PARTS, budget=600.0, resume=True, executor=again)
     assert again.explored[0].config == TrainConfig().canonical()
     assert result.tuned.measured is not None
+
+
+def test_a_baseline_whose_time_ends_while_it_opens_its_features_is_tried_with_features_on_disk(
+    quick_tune, formulas
+) -> None:
+    def opens(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        late = Failure(FailureKind.TIMEOUT, f"{OPENING}: took longer than 60 s", limit=60.0)
+        return late if request.config.feature_tier == "ram" else metrics
+
+    executor, lines = formulas(opens), []
+    fixed = {"fix": PARTS["fix"] | {"feature_tier": "disk"}}
+    result = quick_tune(**fixed, budget=1, executor=executor, notify=lines.append)
+    assert [one.config.feature_tier for one in executor.explored][:2] == ["ram", "disk"]
+    assert result.tuned.default_budget_s is not None
+    assert "the baseline took too long to open; trying it with features on disk" in lines
 
 
 # Calls of the executor: the default, a trial, then the default is timed before each trial.

@@ -78,3 +78,15 @@ def reserve_s(history: History, share_s: float) -> float:
     timed = sum(sizes) + LEAST_PAIRS - trained - (seeds - 1)
     trainings_s = cost.run_s(0, own) + (trained - 1) * cost.run_s(1, own) + (seeds - 1) * cost.run_s(1, baseline)
     return min(share_s, trainings_s + timed * cost.run_s(None, None))
+
+
+def least_reserve_s(history: History, share_s: float) -> float:
+    """Returns the seconds to reserve while nothing rivals the baseline: `LEAST_PAIRS` runs, one of them whole.
+
+    They time the baseline. A rival that the last trials find is trained whole beside it, in fewer pairs than
+    `reserve_s` allows; these show only a large gain. No gain of final quality shows without a second seed.
+    """
+    if history.study.request.priority.final:
+        return reserve_s(history, share_s)
+    cost = BlockCost(history, history.drift)
+    return min(share_s, cost.run_s(0, None) + (LEAST_PAIRS - 1) * cost.run_s(None, None))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError, ModelError
 from a3gnn.measurement import Failure, FailureKind
 from a3gnn.notify import detail
 from a3gnn.option_names import option
+from a3gnn.profiling.request import OPENING
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import (
     TrialCost,
@@ -22,7 +23,7 @@ from a3gnn.tuning.beliefs.expectations import (
 from a3gnn.tuning.beliefs.importance import knob_importance
 from a3gnn.tuning.engines.engine import Engine
 from a3gnn.tuning.outcome.result import SearchSummary
-from a3gnn.tuning.run.blocks import BlockCost, reserve_s
+from a3gnn.tuning.run.blocks import BlockCost, least_reserve_s, reserve_s
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.importance import keep_importance
@@ -40,6 +41,9 @@ from a3gnn_surrogate.surrogate import Surrogate
 _DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
 #: Seconds of a trial from which the importance of knobs is written after it; writing takes .05 to .1 s. Guess: 2 %.
 _SLOW_TRIAL_S = 5.0
+
+#: Returns the seconds to reserve for the verification, of at most so many.
+_Reserve: TypeAlias = Callable[[History, float], float]
 
 
 class Explored(NamedTuple):
@@ -87,10 +91,11 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     _refuse_a_failing_model(history)
     if not history.has_default_reference:
         why = "the baseline took too long"
-        if not _took_too_long(history.default):
+        if not _took_too_long(history.default) or _took_too_long(history.default, OPENING):
             from_disk = TrainConfig(feature_tier="disk")
             if all(trial.measurement.config != from_disk for trial in history.trials):
-                runner.notify("the baseline does not fit in memory; trying it with features on disk")
+                what = "took too long to open" if _took_too_long(history.default) else "does not fit in memory"
+                runner.notify(f"the baseline {what}; trying it with features on disk")
                 history = runner.measure(Proposal("default", from_disk), Beliefs(history, surrogate))
             why = "this does not fit either"
         if not history.has_default_reference:
@@ -131,9 +136,12 @@ def _repeat_default(history: History, surrogate: Surrogate, runner: Runner) -> H
     return history
 
 
-def _took_too_long(trial: Trial | None) -> bool:
+def _took_too_long(trial: Trial | None, where: str = "") -> bool:
+    """Returns whether the time of `trial` ended, in the step `where` if that is given."""
     outcome = None if trial is None else trial.measurement.outcome
-    return isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT
+    if not isinstance(outcome, Failure) or outcome.kind is not FailureKind.TIMEOUT:
+        return False
+    return outcome.detail.startswith(where)
 
 
 def _refuse_a_failing_model(history: History) -> None:
@@ -190,6 +198,9 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
 
     The reference is timed before each trial, and the trial is judged by the timings before and after it.
 
+    If nothing rivals the reference when only the verification's seconds are left, there is little to verify: trials go
+    on until `least_reserve_s` is left.
+
     Args:
         history: The references, and the trials of earlier runs.
         surrogate: Fitted to the corpus of the study.
@@ -198,27 +209,28 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
     """
     if history.reference is not None:
         runner.notify(heading(history))
-    evaluations, seconds = 0, 0.0
+    evaluations, seconds, reserve = 0, 0.0, reserve_s
     while True:
         due = runner.timing_is_due(history)
         timing_s = BlockCost(history).run_s(None, None) if due else 0.0
-        left_s = _left_s(history, runner) - timing_s
-        ended = _why_no_more(history, runner, timing_s + TrialCost.of(history).around_s)
+        left_s = runner.budget.left_s - _reserved_s(history, runner, reserve) - timing_s
+        around_s = TrialCost.of(history).around_s
+        ended = _why_no_more(history, runner, timing_s + around_s, reserve)
         if due and not ended:
             history = runner.time_reference(history)
         beliefs = beliefs_after(history, surrogate)
-        if ended:
-            break
-        begun = time.monotonic()
-        proposal = _first_asked(beliefs) or next(iter(engine.propose(beliefs, 1, left_s)), None)
-        if beliefs.evaluations:
-            keep_predicted_front(runner.folder, beliefs.predicted_front())
-        seconds, evaluations = seconds + time.monotonic() - begun, evaluations + beliefs.evaluations
-        if proposal is None:
-            ended = "no other trial is worth its time"
-            break
-        trial_s = expected_trial_s(beliefs.surrogate, history, proposal.config.canonical(), history.drift)
-        if ended := _why_no_more(history, runner, trial_s):  # not every engine heeds the seconds left
+        proposal: Proposal | None = None
+        if not ended:
+            begun = time.monotonic()
+            proposal = _first_asked(beliefs) or next(iter(engine.propose(beliefs, 1, left_s)), None)
+            if beliefs.evaluations:
+                keep_predicted_front(runner.folder, beliefs.predicted_front())
+            seconds, evaluations = seconds + time.monotonic() - begun, evaluations + beliefs.evaluations
+            ended = _why_not(proposal, beliefs, runner, reserve)
+        if ended and reserve is reserve_s and not history.rivals and not runner.budget.in_trials:
+            reserve = least_reserve_s
+            continue
+        if ended or proposal is None:
             break
         if history.trials and history.trials[-1].measurement.seconds >= _SLOW_TRIAL_S:
             _keep_importance(beliefs, runner)
@@ -262,17 +274,27 @@ def beliefs_after(history: History, surrogate: Surrogate) -> Beliefs:
     return Beliefs(history, fit_surrogate(history, surrogate) if history.trials else surrogate)
 
 
-def _left_s(history: History, runner: Runner) -> float:
-    """Returns the seconds left for trials; infinite if the budget counts trials."""
+def _reserved_s(history: History, runner: Runner, reserve: _Reserve) -> float:
+    """Returns the seconds of the budget that are reserved for the verification: by `reserve`, or all for a rival."""
     budget = runner.budget
-    return math.inf if budget.in_trials else budget.left_s - reserve_s(history, budget.verification_s)
+    if budget.in_trials:
+        return 0.0
+    return (reserve_s if history.rivals else reserve)(history, budget.verification_s)
 
 
-def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:
+def _why_no_more(history: History, runner: Runner, trial_s: float, reserve: _Reserve) -> str:
     """Returns why the budget affords no trial of `trial_s` seconds beside the verification; "" if it does."""
-    budget = runner.budget
-    reserve = 0.0 if budget.in_trials else reserve_s(history, budget.verification_s)
-    return "" if budget.affords(trial_s, reserve) else budget.describe_end(trial_s, reserve)
+    budget, reserved_s = runner.budget, _reserved_s(history, runner, reserve)
+    return "" if budget.affords(trial_s, reserved_s) else budget.describe_end(trial_s, reserved_s)
+
+
+def _why_not(proposal: Proposal | None, beliefs: Beliefs, runner: Runner, reserve: _Reserve) -> str:
+    """Returns why `proposal` gets no trial; "" if it does. Not every engine heeds the seconds left."""
+    if proposal is None:
+        return "no other trial is worth its time"
+    history = beliefs.history
+    trial_s = expected_trial_s(beliefs.surrogate, history, proposal.config.canonical(), history.drift)
+    return _why_no_more(history, runner, trial_s, reserve)
 
 
 def measure_smallest(beliefs: Beliefs, runner: Runner) -> History:

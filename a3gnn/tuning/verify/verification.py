@@ -70,7 +70,8 @@ class _Verification:
         self._refused: dict[str, Failure | tuple[Breach, ...]] = {}
         self._notes: dict[str, str] = {}
         self._left_out: list[str] = []
-        self._blocks, self._slower = 0, 1.0  # `_slower`: seconds of the last block over the expected ones
+        # `_slower`: seconds of the last block over the expected ones, by whether it trained anything
+        self._blocks, self._slower = 0, dict[bool, float]()
 
     def choice(self) -> Choice:
         """Runs blocks until one contender has all its measurements or the budget ends, and it keeps the limits."""
@@ -169,17 +170,22 @@ class _Verification:
         final trainings (`Ends`) get what is left, so they leave less for blocks that this refuses.
         """
         leader, priority = contenders[0], self._history.study.request.priority
-        blocks = [self._block_s(contenders, trains)]
+        blocks = [self._due_s(contenders, trains)]
         if leader.whole is None and trains.get(leader.config) != 0:
-            blocks.append(self._block_s([leader], {leader.config: 0}))
+            blocks.append(self._due_s([leader], {leader.config: 0}))
         if trains or len(contenders) > 1:
             if priority.accuracy_counts and SEEDS > 1 and not (leader.seeds or any(trains.values())):
                 both = [leader.config, *self._beside(leader)]
-                blocks.append(self._block_s([leader], dict.fromkeys(both, 1)))
+                blocks.append(self._due_s([leader], dict.fromkeys(both, 1)))
             if priority.deciding[0]:
                 missing = LEAST_PAIRS - len(leader.runs) - len(blocks)
-                blocks += [self._block_s([leader], {})] * missing
-        return self._runner.budget.left_s >= sum(blocks) * self._slower
+                blocks += [self._due_s([leader], {})] * missing
+        return self._runner.budget.left_s >= sum(blocks)
+
+    def _due_s(self, contenders: Sequence[Contender], trains: _Trains) -> float:
+        """Returns the expected seconds of a block; a first one is not expected to be faster than its estimate."""
+        slower = self._slower.get(bool(trains), max([1.0, *self._slower.values()]))
+        return self._block_s(contenders, trains) * slower
 
     def _block_s(self, contenders: Sequence[Contender], trains: _Trains) -> float:
         known = {one.config: self._history.figures(one.trial) for one in contenders}
@@ -192,7 +198,7 @@ class _Verification:
         configs = [*(one.config for one in contenders), *beside]
         first, expected_s, begin = self._blocks % len(configs), self._block_s(contenders, trains), time.monotonic()
         ran = {config: self._outcome(config, trains.get(config)) for config in configs[first:] + configs[:first]}
-        self._blocks, self._slower = self._blocks + 1, (time.monotonic() - begin) / (expected_s or 1.0)
+        self._blocks, self._slower[bool(trains)] = self._blocks + 1, (time.monotonic() - begin) / (expected_s or 1.0)
         default = next((ran[config] for config in beside), None)
         if any(trains.get(config) == 0 for config in beside):
             self._baseline_whole = default

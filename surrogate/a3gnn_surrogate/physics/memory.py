@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.characteristics import AHEAD_BYTES, AHEAD_ROW_BYTES, CACHE_INDEX_BYTES
 from a3gnn.config import AHEAD
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.setting import Setting
-from a3gnn_surrogate.columns import Array, Columns, is_whole, stored_row_bytes
+from a3gnn_surrogate.columns import Array, Columns, ahead_rows, is_whole, stored_row_bytes
 from a3gnn_surrogate.physics.model_cost import ModelCost
-from a3gnn_surrogate.physics.stage_seconds import Calibration, topology_bytes
-from a3gnn_surrogate.physics.volume import BatchVolume
+from a3gnn_surrogate.physics.stage_seconds import Calibration
+from a3gnn_surrogate.physics.volume import BatchVolume, ahead_batches, topology_bytes
 
 #: Largest bytes of full-neighbor evaluation, and bytes of everything else in a trial. Guesses; the first is twice
 #: `a3gnn.evaluation.inference.CHUNK_BYTES`.
@@ -75,7 +75,7 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
     index = np.where(partitioned, float(CACHE_INDEX_BYTES * graph.num_nodes), 0.0)
     features = np.where(in_ram, row_bytes * graph.num_nodes / columns["num_partitions"] + index, 0.0)
     ahead = columns["cache_policy"] == AHEAD
-    cache = np.where(ahead, columns["cache_bytes"] * ~in_ram, cache_bytes(columns, setting))
+    cache = np.where(ahead, _ahead_bytes(columns, volume, setting) * ~in_ram, cache_bytes(columns, setting))
     cache = np.where(~ahead & hardware.has_device, 0.0, cache)
     reordered = (columns["bias_rate"] > 1) & (columns["cache_bytes"] > 0)
     adjacency = np.where(reordered, 4.0 * graph.num_edges * volume.kept_edges, 0.0)
@@ -100,7 +100,7 @@ def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, se
     graph, hardware = setting.graph, setting.hardware
     if not hardware.has_device:
         return np.zeros_like(volume.seeds)
-    batch = cost.input_bytes + topology_bytes(volume)
+    batch = cost.input_bytes + topology_bytes(volume.nodes, volume.edges)
     topology = np.where(columns["sampling_device"] == "cuda", 4.0 * graph.num_edges + 8.0 * graph.num_nodes, 0.0)
     cache = np.where(columns["cache_policy"] == AHEAD, 0.0, cache_bytes(columns, setting))
     fixed = hardware.profile.idle_device_bytes + cache + topology
@@ -113,12 +113,24 @@ def cache_bytes(columns: Columns, setting: Setting) -> Array:
     return np.minimum(columns["cache_bytes"], (row_bytes + CACHE_INDEX_BYTES) * setting.graph.num_nodes)
 
 
+def _ahead_bytes(columns: Columns, volume: BatchVolume, setting: Setting) -> Array:
+    """Returns the bytes that the policy ahead takes, float64, shape (n_configs,): none if not one row fits.
+
+    `cache_bytes` bounds rows, maps, blocks under way and the samples of mini-batches, and all of these may be less.
+    """
+    rows, graph = ahead_rows(columns, setting.task, setting.graph), setting.graph
+    of_rows = (stored_row_bytes(columns, setting.task, graph) + AHEAD_ROW_BYTES + CACHE_INDEX_BYTES) * graph.num_nodes
+    samples = np.sum(ahead_batches(columns, graph), axis=0) * topology_bytes(volume.nodes, volume.edges)
+    return np.where(rows > 0, np.minimum(columns["cache_bytes"], AHEAD_BYTES + of_rows + samples), 0.0)
+
+
 def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:
     """Returns the bytes of mini-batches between sampling and training: one, and those that workers hold ready."""
-    topology = topology_bytes(volume)
+    topology = topology_bytes(volume.nodes, volume.edges)
     ready, depth = columns["num_workers"] + 1.0, columns["prefetch_depth"]
     whole = np.where(columns["parallel_mode"] == "mode1", ready, 1.0 + 2 * depth)
-    sampled = np.where(columns["parallel_mode"] == "sequential", 1.0 + 3 * depth, ready)
+    refused = (columns["cache_policy"] == AHEAD) & (columns["feature_tier"] == "disk")  # sampled, and has no room yet
+    sampled = np.where(columns["parallel_mode"] == "sequential", 1.0 + refused + 3 * depth, ready)
     kept = _KEPT_EDGE_BYTES * volume.sampled_edges * is_whole(columns)
     return whole * cost.input_bytes + sampled * topology + kept
 

@@ -15,7 +15,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting, setting_key
 from a3gnn_surrogate.columns import Array, Columns, is_whole, served_row_bytes, stored_row_bytes, stored_share
 from a3gnn_surrogate.physics.model_cost import ModelCost
-from a3gnn_surrogate.physics.volume import BatchVolume
+from a3gnn_surrogate.physics.volume import BatchVolume, topology_bytes
 
 #: The terms of a training step's seconds, in the order of `Calibration.train`.
 TRAIN_TERMS: tuple[str, ...] = ("matrix_products", "sparse_products", "activations", "optimiser", "overhead")
@@ -112,11 +112,6 @@ class PredictedStageSeconds:
     train: Array
 
 
-def topology_bytes(volume: BatchVolume) -> Array:
-    """Returns the bytes of a mini-batch's ids and CSR: int32 each, float64, shape (n_configs,)."""
-    return 4.0 * (2 * volume.input_nodes + volume.sampled_edges)
-
-
 def stage_seconds(
     columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting, calibration: Calibration = UNCALIBRATED
 ) -> PredictedStageSeconds:
@@ -144,7 +139,7 @@ def stage_seconds(
     gather = (copied / limits.copy_bytes_per_s + from_disk) / speedup + upkeep
     transfer = np.zeros_like(gather)
     if hardware.has_device:
-        topology = np.where(on_device, 0.0, topology_bytes(volume))
+        topology = np.where(on_device, 0.0, topology_bytes(volume.nodes, volume.edges))
         sent = misses * np.where(cost.narrow & ~np.bool_(graph.sparse_features), 0.5, 1.0)
         transfer = (sent + topology) / max(limits.host_to_device_bytes_per_s, 1.0)
     train = train_terms(cost, hardware) @ np.array(calibration.train)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
+from a3gnn.characteristics import AHEAD_ROW_BYTES, CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import AHEAD, DYNAMIC_POLICIES
 from a3gnn.task import EMBEDDING, NegativeDraws, Task
-from a3gnn_surrogate.columns import Array, Columns, cached_share, fanouts, is_whole, reads_table, stored_row_bytes
+from a3gnn_surrogate.columns import (
+    Array,
+    Columns,
+    ahead_rows,
+    cached_share,
+    fanouts,
+    is_whole,
+    reads_table,
+    stored_row_bytes,
+)
 
 # Fitted by hand: each is near the least error that `python -m benchmarks.analytic_model caches` at commit 10d4978
 # prints for 11 graphs.
@@ -133,10 +142,22 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     static = seen.cached.sum(axis=1) / np.maximum(nodes[-1], 1.0)
     # A static cache holds rows of every part, a dynamic one fills up with rows of the current part.
     rows = np.minimum(classes.nodes.cached.sum(axis=1) * parts, total.sum(axis=1))
-    hit_rate = dynamic_hit_rate(columns, graph, static, seen.per_class, total, rows)
+    rows = np.where(columns["cache_policy"] == AHEAD, ahead_rows(columns, task, graph), rows)
+    samples = topology_bytes(nodes, edges) / (stored_row_bytes(columns, task, graph) + AHEAD_ROW_BYTES)
+    hit_rate = dynamic_hit_rate(columns, graph, static, seen.per_class, total, rows, samples)
     steps = parts * np.ceil(np.maximum(graph.num_train / parts, 1.0) / seeds)
     batches, reads = graph.num_train / seeds, np.where(whole, 0.0, np.sum(edges, axis=0) + nodes[-1])
     return BatchVolume(seeds, batches, steps, tuple(nodes), tuple(edges), reads, hit_rate, classes.mass[:, 0], kept)
+
+
+def topology_bytes(nodes: Sequence[Array], edges: Sequence[Array]) -> Array:
+    """Returns the bytes of a mini-batch's ids and CSR: int32 each, float64, shape (n_configs,).
+
+    Args:
+        nodes: `BatchVolume.nodes`.
+        edges: `BatchVolume.edges`.
+    """
+    return np.asarray(4.0 * (2 * nodes[-1] + np.sum(edges, axis=0)))
 
 
 def end_nodes(pairs: Array, task: Task, graph: GraphCharacteristics) -> Array:
@@ -260,7 +281,13 @@ def _reach(seen: _ByCache, classes: _HotnessClasses, draws: _Draws) -> _ByCache:
 
 
 def dynamic_hit_rate(
-    columns: Columns, graph: GraphCharacteristics, static: Array, batch_nodes: Array, nodes: Array, rows: Array
+    columns: Columns,
+    graph: GraphCharacteristics,
+    static: Array,
+    batch_nodes: Array,
+    nodes: Array,
+    rows: Array,
+    samples: Array,
 ) -> Array:
     """Returns the share of input rows that a configuration's cache serves, float64, shape (n_configs,).
 
@@ -279,12 +306,12 @@ def dynamic_hit_rate(
         batch_nodes: Distinct nodes of each class of hotness in a mini-batch, shape (n_configs, n_classes).
         nodes: Nodes of each class, of the same shape.
         rows: Rows that the cache holds, shape (n_configs,).
+        samples: Rows that the sample of a mini-batch takes the room of, shape (n_configs,), for the policy ahead.
     """
     result, ahead = static.copy(), columns["cache_policy"] == AHEAD
     held = np.where(columns["feature_tier"] == "disk", rows, 0.0)
-    lag = np.where(columns["parallel_mode"] == "sequential", 0, columns["num_workers"]) + 2.0
-    most = np.maximum(lag, np.ceil(graph.num_train / columns["batch_size"] / 4))
-    result[ahead] = _ahead_hit_rate(*(one[ahead] for one in (batch_nodes, nodes, held, lag, most)))
+    lag, most = ahead_batches(columns, graph)
+    result[ahead] = _ahead_hit_rate(*(one[ahead] for one in (batch_nodes, nodes, held, samples, lag, most)))
     at = np.flatnonzero(np.isin(columns["cache_policy"], DYNAMIC_POLICIES) & (rows > 0))
     if not len(at):
         return result
@@ -298,6 +325,12 @@ def dynamic_hit_rate(
     found[lru] = _lru_hit_rate(found[lru], batches_held, batch_nodes[lru], nodes[lru], capacity[lru])
     result[at] = found
     return result
+
+
+def ahead_batches(columns: Columns, graph: GraphCharacteristics) -> tuple[Array, Array]:
+    """Returns how many mini-batches the policy ahead has ready, and most that a sweep serves, shape (n_configs,)."""
+    lag = np.where(columns["parallel_mode"] == "sequential", 0, columns["num_workers"]) + 2.0
+    return lag, np.maximum(lag, np.ceil(graph.num_train / columns["batch_size"] / 4))
 
 
 def _lru_hit_rate(fifo: Array, batches_held: Array, batch_nodes: Array, nodes: Array, capacity: Array) -> Array:
@@ -321,18 +354,22 @@ def _che_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array, *, lru: boo
     return np.asarray((batch_nodes * cached).sum(axis=1) / np.maximum(batch_nodes.sum(axis=1), 1e-9))
 
 
-def _ahead_hit_rate(batch_nodes: Array, nodes: Array, capacity: Array, lag: Array, most: Array) -> Array:
+def _ahead_hit_rate(
+    batch_nodes: Array, nodes: Array, capacity: Array, samples: Array, lag: Array, most: Array
+) -> Array:
     """Returns the share of rows that an earlier mini-batch in flight has read, shape (n_configs,).
 
     `lag` mini-batches are ready, and a sweep of the file serves N others, at most `most`, a quarter of an epoch. A row
     is read from the disk if none of the T = N + `lag` - 1 before needed it, with probability (1 - q) ** T. Then it
-    waits for half of a sweep, in the mean, before it takes room. `capacity` is the expected number of rows that do.
+    waits for half of a sweep, in the mean, before it takes room. `capacity` is the expected number of rows that do,
+    with the room of all `samples`.
     """
+    share = samples / np.maximum(nodes.sum(axis=1), 1.0)  # of a sample, as `held` is summed over all nodes
 
     def held(needed: Array, times: Array) -> Array:
         missed = 1 - _cached_probability(needed, times, lru=True)
         waits = np.maximum(times - lag, 0.0)[:, None] / 2
-        return np.asarray(1 - missed * (1 - needed) - waits * needed * missed)
+        return np.asarray(1 - missed * (1 - needed) - waits * needed * missed + (share * times)[:, None])
 
     needed = np.clip(batch_nodes / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
     times = np.minimum(_characteristic_time(needed, nodes, capacity, held), most + lag - 1)

@@ -170,14 +170,20 @@ def test_what_reaches_the_target_with_fewer_seeds_than_the_default_is_refused(me
 
 
 @pytest.mark.parametrize("priority", ["time", "throughput", "accuracy", "balanced", "quality"])
-@pytest.mark.parametrize("left_s", [0.0, 30.0, 60.0, 120.0, 240.0, 480.0])
+@pytest.mark.parametrize(
+    ("left_s", "timed_s"),
+    [
+        *((left_s, 1.0) for left_s in (0.0, 30.0, 60.0, 120.0, 240.0, 480.0)),
+        *((left_s, 0.05) for left_s in (60.0, 120.0)),
+    ],
+)
 def test_only_the_whole_training_of_the_choice_may_exceed_the_budget(
-    measured, formulas, clock: Clock, priority: str, left_s: float
+    measured, formulas, clock: Clock, priority: str, left_s: float, timed_s: float
 ) -> None:
     def passes(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
         plan, pace = request.plan.curve, metrics.pace
         if plan is None or not plan.whole:
-            clock.now += 1.0
+            clock.now += timed_s if plan is None else 1.0
             return metrics
         reached = None if plan.target is None else metrics.curve.first_reaching(plan.target)
         clock.now += 2.0 + (plan.most_seconds if reached is None else pace.seconds(reached))
