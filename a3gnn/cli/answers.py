@@ -97,6 +97,16 @@ class TunedKinds(TypedDict):
     no_best: str
 
 
+class KindsStatus(TypedDict):
+    """The tunes on several kinds of machines (--machines).
+
+    Attributes:
+        machines: The status of each kind's tune, whose folder has the kind's name.
+    """
+
+    machines: list[TuneStatus]
+
+
 class RecommendAnswer(TypedDict):
     """A recommended configuration, predicted and not measured.
 
@@ -512,8 +522,8 @@ def answers() -> Mapping[str, Any]:
         "recommend": RecommendAnswer,
         "train": Annotated[TrainResult, Changed(folder=Path, auto=NotRequired[auto])],
         "report": FileAnswer,
-        "status": TuneStatus,
-        "stop": TuneStatus,
+        "status": TuneStatus | KindsStatus,
+        "stop": TuneStatus | KindsStatus,
         "front": Front,
         "pick": PickAnswer,
         **({"compare": _compare()} if importlib.util.find_spec("fastapi") else {}),

@@ -25,11 +25,12 @@ _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path
 def status(folder: Path, as_json: bool) -> None:
     """Show how far the tune in the folder DIR is: its phase, trials, time left and best configuration so far.
 
-    The tune may run in another process, and nothing is changed.
+    The tune may run in another process, and nothing is changed. If DIR has the tunes of several kinds of machines
+    (tune --machines), each of them is shown.
     """
-    from a3gnn.tuning.outcome.status import TuneStatus
+    from a3gnn.tuning.outcome.status import statuses
 
-    _print(TuneStatus.read(folder), as_json)
+    _print(folder, statuses(folder), as_json)
 
 
 @click.command(cls=Command)
@@ -38,19 +39,24 @@ def status(folder: Path, as_json: bool) -> None:
 def stop(folder: Path, as_json: bool) -> None:
     """Stop the running tune in the folder DIR at once, with the best configuration so far.
 
-    The tune then writes its results, which takes some seconds. Exits with 2 if no process runs it.
+    The tune then writes its results, which takes some seconds. Exits with 2 if no process runs it. If DIR has the tunes
+    of several kinds of machines (tune --machines), all of them are stopped.
     """
     from a3gnn.tuning.outcome.status import stop_tune
 
-    _print(stop_tune(folder), as_json)
+    _print(folder, stop_tune(folder), as_json)
 
 
-def _print(found: TuneStatus, as_json: bool) -> None:
+def _print(folder: Path, found: list[TuneStatus], as_json: bool) -> None:
+    is_one = [one.folder for one in found] == [folder]
     if as_json:
-        show_json(found.to_dict())
+        show_json(found[0].to_dict() if is_one else {"machines": [one.to_dict() for one in found]})
         return
-    for line in _lines(found):
-        show(line)
+    for one in found:
+        if not is_one:
+            show(f"{'Machines':<11}{one.folder.name}")
+        for line in _lines(one):
+            show(line)
 
 
 def _lines(found: TuneStatus) -> Iterator[str]:

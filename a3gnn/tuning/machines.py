@@ -129,6 +129,8 @@ def _tuned(
             again = options(out=out, resume=True)
             raise KeyboardInterrupt(f"what was measured is kept; the same {call()} with {again} goes on") from error
         raise
+    finally:
+        forget_stop(out)  # it came as the last tune ended, and would end a resumed one
     return _found(tunes)
 
 

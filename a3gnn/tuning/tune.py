@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -51,8 +52,10 @@ from a3gnn.tuning.verify.verification import verify
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
+#: Errors of a missing permission: with a file's name, or of a signal and the like, which no disk causes.
+_DENIED = {errno.EACCES, errno.EPERM}
 #: Errors of a disk: no room, none allowed, a fault, and folders that must not be written.
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, *_DENIED}
 
 
 def tune(
@@ -151,7 +154,7 @@ def tune(
         MissingDependencyError: Ray is not installed. Nothing was written.
         ModelError: A model of your own can't be built or called, or the default configuration can't train it.
         GraphError: The graph can't be used.
-        A3GNNError: The disk is full or faulty; the message explains how to resume.
+        A3GNNError: The disk is full or faulty, or files may not be read or written; the message explains how to resume.
         KeyboardInterrupt: By Ctrl-C; the message explains how to resume.
     """
     started, notify = time.monotonic(), listener(notify)
@@ -251,15 +254,23 @@ def _disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _DISK_ERRORS:
+        if error.errno not in _DISK_ERRORS or (error.errno in _DENIED and error.filename is None):
             raise
         kept, more = "nothing was measured", ""
-        if holds_tune(folder):
+        if not os.access(folder, os.X_OK, effective_ids=True) or holds_tune(folder):
             kept, more = "what was measured is kept", f" with {options(out=folder, resume=True)}"
-        raise A3GNNError(
-            f"can't read or write {error.filename or folder}: {error.strerror}; {kept}; correct that, and the same "
-            f"{call()}{more} goes on"
-        ) from error
+        problem, remedy = _problem(error, folder)
+        raise A3GNNError(f"{problem}; {kept}; {remedy}, and the same {call()}{more} goes on") from error
+
+
+def _problem(error: OSError, folder: Path) -> tuple[str, str]:
+    """Returns what failed and what to do about it: a file's permissions, if they forbade it."""
+    place = Path(os.fsdecode(error.filename or folder))
+    found = next(one for one in (place, *place.absolute().parents) if os.path.exists(one))
+    if error.errno in _DENIED and not os.access(found, os.R_OK | os.W_OK, effective_ids=True):
+        verb = "write to" if os.access(found, os.R_OK, effective_ids=True) else "read"
+        return f"user {os.geteuid()} may not {verb} {found}", "change its permissions"
+    return f"can't read or write {place}: {error.strerror}", "correct that"
 
 
 def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, metric: str | None) -> Task | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from a3gnn.notify import Message, with_details
 from a3gnn.storage.claim import claimed, writer_of
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.status import TuneStatus, stop_tune
-from a3gnn.tuning.study.budget import stop_is_asked
+from a3gnn.tuning.study.budget import forget_stop, stop_is_asked
 from a3gnn.tuning.study.choice import STOPPED
 from a3gnn.tuning.study.folder import Journal, TuneState, read_request, write_request
 from a3gnn.tuning.tell.events import PhaseEvent, TrialEvent
@@ -91,6 +92,26 @@ def test_stop_asks_a_running_tune(running: Path) -> None:
     assert stop_is_asked(running)
 
 
+def test_tunes_on_several_kinds_of_machines_are_shown_and_stopped_together(running: Path, tmp_path: Path) -> None:
+    which = tmp_path / "which"
+    for name in ("slow", "fast"):
+        shutil.copytree(running, which / name)
+    (which / "other").mkdir()  # its tune still examines the graph
+    with claimed(which), claimed(which / "fast"), claimed(which / "slow"):
+        found = shown(which)["machines"]
+        assert [Path(one["folder"]).name for one in found] == ["fast", "slow"]
+        assert {one["phase"] for one in found} == {"starting"}
+        run = a3gnn("stop", which, "--json")
+        assert [one["phase"] for one in checked("stop", run.stdout)["machines"]] == ["stopping"] * 2
+        assert stop_is_asked(which)  # `tune_machines` passes it on to each, however late that begins
+        assert a3gnn("status", which).stdout.startswith("Machines   fast\nPhase ")
+    forget_stop(which)
+    run = a3gnn("stop", which)
+    assert run.returncode == 2
+    assert f"the one in {which} is interrupted" in run.stderr
+    assert not stop_is_asked(which)
+
+
 def test_the_writer_of_a_folder_is_known_while_it_writes(tmp_path: Path) -> None:
     assert writer_of(tmp_path / "nowhere") == ""
     with claimed(tmp_path / "run") as folder:
@@ -110,7 +131,7 @@ def test_a_tune_writes_its_phases_and_ends_when_it_is_stopped(quick_tune, tmp_pa
             phases.append((event.phase, TuneStatus.read(out).phase))
         if isinstance(event, TrialEvent) and len(event.rows) == 3:
             assert TuneStatus.read(out).trials == 2
-            assert stop_tune(out).phase == "stopping"
+            assert [one.phase for one in stop_tune(out)] == ["stopping"]
 
     result = quick_tune(budget=30, notify=with_details(notify))
     assert [phase for phase, _ in phases][:2] == ["baseline", "search"]

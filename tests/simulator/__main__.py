@@ -8,10 +8,14 @@ Runs one seed and prints what happened; or the seeds from SEED up to END, and pr
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from multiprocessing import get_context
 
 from tests.simulator.seeds import run_seed, simulator, why_broken
+
+#: Seeds after which a line shows how far the run is.
+_SHOWN = 100
 
 
 def main() -> None:
@@ -32,6 +36,12 @@ def main() -> None:
             if found:
                 broken.append(seed)
                 print(found, flush=True)
+            if not (seed + 1) % _SHOWN:
+                print(
+                    f"seeds below {seed + 1:,} ran, after {time.perf_counter() - begin:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
         pool.close()
         pool.join()
     print(f"{len(seeds):,} seeds in {time.perf_counter() - begin:.0f} s; broken: {broken or 'none'}")

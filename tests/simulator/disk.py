@@ -7,10 +7,12 @@ import io
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
+from threading import Semaphore
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -34,6 +36,27 @@ class Crash(BaseException):
         self.keep = keep
 
 
+class Process:
+    """A process of the simulated machine, and what its kernel knows of it.
+
+    Args:
+        faults: What happens at its changes of the disk, by their number.
+
+    Attributes:
+        faults: The same.
+        changes: Changes of the disk since it began.
+        late: What its next change meets, after a short write.
+        is_dead: Whether it has ended by a fault; nothing that it still does reaches the disk.
+        files: Its open files in the disk's folder.
+        turn: Released when it may run, if others run beside it.
+    """
+
+    def __init__(self, faults: Mapping[int, str] = MappingProxyType({})) -> None:
+        self.faults, self.changes, self.late, self.is_dead = faults, 0, "", False
+        self.files: set[int] = set()
+        self.turn = Semaphore(0)
+
+
 class Disk:
     """A folder whose changes are counted one by one, and can be undone as far as they were not synced.
 
@@ -44,17 +67,20 @@ class Disk:
         root: The folder, which exists. All else on the machine is left alone.
         step: Called before each change with its name, its path and its bytes; raises the fault. It returns how many
             bytes of a write are written.
+
+    Attributes:
+        root: The folder.
+        process: The process that runs now.
     """
 
     def __init__(self, root: Path, step: Callable[[str, Path, int], int]) -> None:
-        self.root = root
-        self._step, self._text, self._dead = step, f"{root}{os.sep}", False
+        self.root, self.process = root, Process()
+        self._step, self._text = step, f"{root}{os.sep}"
         self._grave = root.with_name(f"{root.name}-removed")
         self._grave.mkdir()
         self._numbers = itertools.count()
         self._synced: dict[int, bytes] = {}
         self._undo: list[Callable[[], None]] = []
-        self._files: set[int] = set()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -64,13 +90,12 @@ class Disk:
         with patch.multiple(os, **calls), patch.object(io, "open", self._io), patch.object(builtins, "open", self._io):
             yield
 
-    def restart(self) -> None:
-        """Begins a new process: the kernel has closed the files of the last one, and thereby released its locks."""
-        self._dead = False
-        for file in self._files:
+    def end(self, process: Process) -> None:
+        """Closes the files of a process that has ended, as the kernel does, and thereby releases its locks."""
+        for file in process.files:
             with suppress(OSError):
                 _REAL["close"](file)
-        self._files.clear()
+        process.files.clear()
 
     def lose_power(self, rng: Random) -> None:
         """Undoes a random part of what is not on the disk."""
@@ -96,17 +121,17 @@ class Disk:
 
     def step(self, name: str, path: Path, size: int = 0) -> int:
         """Counts a change; returns how many of its bytes are written."""
-        if self._dead:
+        if self.process.is_dead:
             raise Crash
         try:
             return self._step(name, path, size)
         except Crash:
-            self._dead = True
+            self.process.is_dead = True
             raise
 
     def written(self, path: Path, write: Callable[[int], int], size: int) -> int:
         """Writes bytes to the file at `path` by `write`, which takes their number; returns how many."""
-        if self._dead:
+        if self.process.is_dead:
             return size  # what a dying process still flushes
         try:
             return write(self.step("write", path, size))
@@ -143,13 +168,13 @@ class Disk:
         is_new = bool(flags & os.O_CREAT) and not inside.exists()
         self.step("create" if is_new else "open" if flags & (os.O_WRONLY | os.O_RDWR) else "read", inside)
         file = int(_REAL["open"](path, flags, mode, dir_fd=dir_fd))
-        self._files.add(file)
+        self.process.files.add(file)
         if is_new:
             self._appeared(inside)
         return file
 
     def _close(self, file: int) -> None:
-        self._files.discard(file)
+        self.process.files.discard(file)
         _REAL["close"](file)
 
     def _io(self, file: Any, mode: str = "r", buffering: int = -1, *args: Any, **options: Any) -> Any:

@@ -18,28 +18,33 @@ from unittest.mock import patch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, InfeasibleError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.measurement import Failure, Metrics
 from a3gnn.page.views import write_report
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.storage.claim import writer_of
 from a3gnn.task import Task
 from a3gnn.tuning import tune as tune_module
 from a3gnn.tuning.beliefs.beliefs import Beliefs
+from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
 from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.result import TuneResult, unfinished_front
-from a3gnn.tuning.outcome.status import TuneStatus
-from a3gnn.tuning.run import rounds
+from a3gnn.tuning.outcome.status import TuneStatus, stop_tune
+from a3gnn.tuning.run import finish, rounds
+from a3gnn.tuning.study import study
 from a3gnn.tuning.study.budget import ask_to_stop
 from a3gnn.tuning.study.choice import STOPPED
 from a3gnn.tuning.study.folder import Journal, TuneState, holds_tune
 from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.quality import RUNGS
 from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.study.trial import SpeedTiming, Trial
 from a3gnn.tuning.tune import tune
 from a3gnn_surrogate.surrogate import Surrogate
 from tests.curves import TWO_CORES
 from tests.simulator.disk import Crash
-from tests.simulator.world import ENDINGS, FATES, Fault, Machine, World
-from tests.tuning.formulas import SMALL_SPACE, MiB, quick_changes
+from tests.simulator.world import ENDINGS, ERRORS, FATES, Fault, Machine, World
+from tests.training.test_links import LIKES, shop
+from tests.tuning.formulas import SMALL_SPACE, MiB, by_quality, quick_changes
 from tests.tuning.test_resume import PARTS
 
 #: Options of the tunes. Their trials take about five simulated seconds each.
@@ -52,9 +57,16 @@ TUNES: Mapping[str, dict[str, Any]] = {
     "enqueued": {"engine": "random", "budget": 3, "enqueue": [{"num_partitions": 4}, {"feature_tier": "disk"}]},
     "nothing fits": {"engine": "random", "budget": 2, "memory_limit": 258 * MiB},
     "seconds": {"engine": "random", "budget": 50.0},
+    "quality": {"priority": "quality", "budget": 6, "max_accuracy_drop": 100.0},
+    "search": {"engine": "random", "budget": 4, "enqueue": [{"hidden": 32}], "max_accuracy_drop": 100.0}
+    | {"search": {"hidden": [8, 16, 32], "layers": [1, 2]}},
+    "links": {"dataset": "links", "metric": "auto", "engine": "random", "budget": 3}
+    | {"task": Task(model="rsage", hidden_channels=8, fanouts=(3, 3))},
 }
 #: Most processes until a tune must have finished without a fault: one that only obeys an old request to stop, and one.
 _MOST_CLEAN = 2
+#: Chances that a process meets an event. Guesses.
+_CHANCES = {"back": 0.15, "forward": 0.15, "read": 0.5, "second": 0.15, "beside": 0.15, "stop": 0.05}
 #: Changes of the disk of a process that only goes on to verify. Counted, roughly.
 _LEAST_CHANGES = 120
 #: Most characters that are shown of how a process ended.
@@ -116,19 +128,24 @@ def simulator() -> Iterator[None]:
         stack.enter_context(patch.object(tune_module, "stopped_by_file", lambda folder: nullcontext()))
         for kind, name in _PURE:
             stack.enter_context(patch.object(kind, name, lru_cache(_MOST_VALUES)(getattr(kind, name))))
-        for name in ("fit_surrogate", "knob_importance"):
-            stack.enter_context(patch.object(rounds, name, _once_per_trials(getattr(rounds, name))))
+        for module, name in ((rounds, "fit_surrogate"), (rounds, "knob_importance"), (finish, "fit_surrogate")):
+            stack.enter_context(patch.object(module, name, _once_per_trials(getattr(module, name))))
+        first = _once_per_trials(kept_surrogate)
+        for module in (tune_module, finish):
+            stack.enter_context(patch.object(module, "kept_surrogate", first))
+        stack.enter_context(patch.object(Surrogate, "predict", _once_per_question(Surrogate.predict)))
+        stack.enter_context(patch.object(study, "checked_search", lru_cache(_MOST_VALUES)(study.checked_search)))
         # The cache, too: other tests would take surrogates of few trees.
         places = {"A3GNN_MACHINE_LOCK": str(_scratch() / "machine.lock"), "A3GNN_CACHE": str(_scratch() / "cache")}
         stack.enter_context(patch.dict("os.environ", places))
         yield
 
 
-def _once_per_trials(fit: Callable[[Any, Surrogate], Any]) -> Callable[[Any, Surrogate], Any]:
+def _once_per_trials(fit: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Returns `fit`, which is called once for equal trials: a third of a tune's time goes into fits."""
     known: dict[str, Any] = {}
 
-    def fitted(beliefs: History | Beliefs, first: Surrogate) -> Any:
+    def fitted(beliefs: History | Beliefs, first: Any) -> Any:
         history = beliefs if isinstance(beliefs, History) else beliefs.history
         corpus = [row.id for row in history.study.corpus]
         trials = [(one.reason, one.measurement.config, one.measurement.outcome, one.drift) for one in history.trials]
@@ -140,6 +157,23 @@ def _once_per_trials(fit: Callable[[Any, Surrogate], Any]) -> Callable[[Any, Sur
         return known[key]
 
     return fitted
+
+
+def _once_per_question(predict: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a surrogate's `predict`, which is called once for equal configurations: a sixth of a tune's time."""
+    known: dict[Any, Any] = {}
+
+    def predicted(surrogate: Surrogate, configs: Any, *about: Any) -> Any:
+        if not isinstance(configs, list):
+            return predict(surrogate, configs, *about)
+        key = id(surrogate), tuple(configs), about
+        if len(known) == _MOST_VALUES:
+            known.clear()
+        if key not in known:
+            known[key] = surrogate, predict(surrogate, configs, *about)  # with the surrogate, its id stays its own
+        return known[key][1]
+
+    return predicted
 
 
 def run_seed(seed: int) -> Told:
@@ -202,10 +236,16 @@ _PROCESS: list[AbstractContextManager[None]] = []
 
 
 @cache
-def _graph() -> Graph:
-    """Returns a graph of 300 nodes, on disk."""
+def _graph(name: str) -> Graph:
+    """Returns a graph on disk: `nodes`, 300 of one type with labels; or `links`, 480 between nodes of two types."""
+    if name == "links":
+        return Graph.load(f"target:{LIKES}:{shop(_scratch())}").on_disk()
     graph = Graph.load("synthetic:nodes=300,degree=8,classes=4,features=16")
     return graph.save(_scratch() / "tiny")
+
+
+def _found(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+    return metrics
 
 
 class Life:
@@ -226,9 +266,12 @@ class Life:
     def __init__(self, name: str, scratch: Path, rng: Random, told: Told, store: str | None = None) -> None:
         root = scratch / "disk"
         root.mkdir()
-        self.world = World(root, rng.getrandbits(32))
-        self.world.events |= {"read": self._read, "second": self._begin_second, "stop": self._stop}
         self.folder, self._options, self._name = root / "run", TUNES[name], name
+        self._races = self._options.get("priority") == "quality"
+        alter = by_quality if self._races or "search" in self._options else _found
+        self.world = World(root, rng.getrandbits(32), alter)
+        self.world.events |= {"read": self._read, "stop": self._stop}
+        self.world.events |= {"second": self._begin_second, "beside": self._begin_beside}
         self._rng, self._told = rng, told
         self._written: list[Trial] = []  # of which `append` returned
         self._timed: list[SpeedTiming] = []
@@ -254,7 +297,7 @@ class Life:
             faults = sorted(self._faults(changes), key=lambda fault: fault.at)
             if self._is_whole(self.checked(*faults)):
                 break
-            changes = max(_LEAST_CHANGES, changes + _LEAST_CHANGES - self.world.changes)
+            changes = max(_LEAST_CHANGES, changes + _LEAST_CHANGES - self.world.process.changes)
 
     def go_on(self, more: int) -> None:
         """Gives the tune a budget of so many more trials."""
@@ -274,10 +317,11 @@ class Life:
     def process(self, faults: tuple[Fault, ...]) -> TuneResult | BaseException:
         """Runs a process, which goes on with the tune if there is one; returns its result, or what it raised."""
         try:
-            with self.world.process(faults), ExitStack() as stack:
+            with ExitStack() as stack:
                 for name, kept in (("append", self._written), ("append_timing", self._timed)):
                     stack.enter_context(patch.object(Journal, name, _noting(getattr(Journal, name), kept)))
-                return self._tune()
+                with self.world.run(faults):
+                    return self._tune()
         except (Crash, KeyboardInterrupt, Exception) as error:
             return error
 
@@ -296,7 +340,7 @@ class Life:
     def _tune(self) -> TuneResult:
         options = {"fix": SMALL_SPACE, "task": Task(hidden_channels=16, fanouts=(3, 3))} | self._options
         return tune(
-            _graph(),
+            _graph(options.pop("dataset", "nodes")),
             **options,
             references=False,
             out=self.folder,
@@ -319,7 +363,7 @@ class Life:
 
     def _faults(self, changes: int) -> Iterator[Fault]:
         yield Fault(self._rng.randrange(changes), self._rng.choice(ENDINGS))
-        for kind, chance in (("back", 0.15), ("forward", 0.15), ("read", 0.5), ("second", 0.15), ("stop", 0.05)):
+        for kind, chance in _CHANCES.items():
             if self._rng.random() < chance:
                 yield Fault(self._rng.randrange(changes), kind)
 
@@ -336,16 +380,32 @@ class Life:
             raise BrokenError("a second run wrote a folder that was written")
         self._refused_for_second = True  # the first one will find the folder used
 
+    def _begin_beside(self) -> None:
+        """Begins another process for the same folder, which takes turns with this one; one of them is refused."""
+        self._refused_for_second = True
+        self.world.begin_beside(self._tune)
+
     def _stop(self) -> None:
-        if holds_tune(self.folder):
+        """Asks the tune to stop: by a command, which is refused if none runs, or by a file, which stays until then."""
+        if not holds_tune(self.folder):
+            return
+        if self._rng.random() < 0.5:
             ask_to_stop(self.folder)
-            self._is_like_straight = False
+        else:
+            try:
+                stop_tune(self.folder)
+            except UsageError as error:
+                if "only a running tune can be stopped" not in str(error):
+                    raise BrokenError(f"stop raised {error!r}") from error
+                return
+        self._is_like_straight = False
 
     def _read(self) -> None:
         """Reads the folder as other processes do, and checks that this changes nothing."""
         before = len(self.world.trace)
-        reads: list[Callable[[Path], object]] = [TuneStatus.read, unfinished_front]
-        reads += [read for read, chance in ((pick, 0.3), (self._report, 0.1)) if self._rng.random() < chance]
+        others = ((unfinished_front, 0.5), (pick, 0.3), (self._report, 0.1))
+        reads: list[Callable[[Path], object]] = [TuneStatus.read]
+        reads += [read for read, chance in others if self._rng.random() < chance]
         for read in reads:
             try:
                 read(self.folder)
@@ -364,16 +424,19 @@ class Life:
 
     def checked(self, *faults: Fault) -> TuneResult | BaseException:
         """Runs a process with `faults`, and checks how it ended and what it left; returns its result or its error."""
-        measured = {one.measurement.config.key() for one in self._kept() if one.measurement.metrics is not None}
+        measured = Counter(one.measurement.config.key() for one in self._kept() if one.measurement.metrics is not None)
         before = len(self.world.trials)
         self._refused_for_second = False
         result = self.process(faults)
         shown = ", ".join(f"{fault.kind} at {fault.at}" for fault in faults) or "no fault"
         ended = _shown(result).replace(str(self.world.disk.root), "DISK")
-        self._told.lines.append(f"{shown}, of {self.world.changes} changes: {ended[:_MOST_SHOWN]}")
-        self._check_ending(result, {fault.kind for fault in faults})
+        self._told.lines.append(f"{shown}, of {self.world.process.changes} changes: {ended[:_MOST_SHOWN]}")
+        kinds = {fault.kind for fault in faults}
+        self._check_ending(result, kinds)
+        if isinstance(beside := self.world.beside, TuneResult | BaseException):
+            self._check_ending(beside, kinds)
         for request in self.world.trials[before:]:
-            if _explores(request) and request.config.key() in measured:
+            if _explores(request) and measured[request.config.key()] >= (RUNGS if self._races else 1):
                 raise BrokenError(f"a trial in the journal was measured again: {request.config}")
         self._check_journal()
         self._read()
@@ -390,8 +453,8 @@ class Life:
         is_expected = (
             (isinstance(result, Crash) and kinds & {"kill", "power"})
             or (isinstance(result, KeyboardInterrupt) and kinds & {"interrupt", "stop"})
-            or (isinstance(result, UsageError) and self._refused_for_second)
-            or (isinstance(result, A3GNNError) and kinds & {"full", "io"})
+            or (type(result) is UsageError and self._refused_for_second)
+            or (isinstance(result, A3GNNError) and kinds & {"full", *ERRORS})
             or (isinstance(result, InfeasibleError) and self._is_whole(result))
         )
         if not is_expected:
@@ -419,7 +482,8 @@ class Life:
             self._check_result(result)
         elif status.phase != "failed" or not status.problem:
             raise BrokenError(f"a tune without a choice says {status}")
-        self._report(self.folder)
+        if self._rng.random() < 0.3:
+            self._report(self.folder)
         if self._is_like_straight and isinstance(self._options["budget"], int):
             trials, others = self.trials(), like.trials
             if trials != others:

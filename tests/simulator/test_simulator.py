@@ -15,9 +15,10 @@ from a3gnn.errors import A3GNNError
 from a3gnn.launch import QUICK_VARIABLE
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.study import folder
+from tests.simulator import world
 from tests.simulator.disk import Crash
 from tests.simulator.seeds import TUNES, Life, Told, run_seed, simulator, straight
-from tests.simulator.world import Fault
+from tests.simulator.world import ERRORS, Fault
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +61,7 @@ def test_a_tune_that_ended_there_goes_on(life, case: str) -> None:
     tune.finish()
 
 
-@pytest.mark.parametrize("kind", ["full", "io"])
+@pytest.mark.parametrize("kind", ["full", *ERRORS])
 @pytest.mark.parametrize(
     "change", ["write run/probes.jsonl", "rename run/tuned.json", "store", "mkdir run/.state.json"]
 )
@@ -76,6 +77,28 @@ def test_a_clock_that_is_set_back_changes_no_proposal(life) -> None:
     tune = life("expected", store="store.db")
     tune.checked(at("rename run/state.json", "back", "expected", 1), at("stored", "kill", "expected", 1))
     tune.finish()
+
+
+def two_at_once(kind: str, folder: Path) -> None:
+    """Begins a second run at changes of a tune, which ends by `kind` soon after, if that is not ""."""
+    changes = len(straight("whole space").changes)
+    for begun in range(0, changes, changes // 6):
+        (folder / str(begun)).mkdir()
+        tune = Life("whole space", folder / str(begun), Random(begun), Told(begun, "whole space"))
+        faults = {begun: "beside", min(begun + 40, changes - 1): kind} if kind else {begun: "beside"}
+        tune.checked(*(Fault(*fault) for fault in faults.items()))
+        tune.finish()
+
+
+@pytest.mark.parametrize("kind", ["", "kill", "power"])
+def test_of_two_runs_at_once_one_writes_and_the_other_is_refused_or_goes_on(kind: str, tmp_path: Path) -> None:
+    two_at_once(kind, tmp_path)
+
+
+def test_the_simulator_notices_two_runs_that_write_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "_FLOCK", lambda file, operation: None)  # as if there were no locks
+    with pytest.raises(AssertionError):
+        two_at_once("", tmp_path)
 
 
 def test_what_is_lost_in_the_middle_of_the_last_line_is_measured_again(life, tmp_path: Path) -> None:
@@ -102,7 +125,7 @@ def test_a_thousand_seeds(begin: int) -> None:
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("kind", ["kill", "power", "io", "full"])
+@pytest.mark.parametrize("kind", ["kill", "power", "full", *ERRORS])
 def test_a_tune_that_ends_at_any_change_goes_on(kind: str, tmp_path: Path) -> None:
     for number in range(len(straight("whole space").changes)):
         (tmp_path / str(number)).mkdir()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import fcntl
+import json
 import os
 import tempfile
 import time
@@ -11,8 +13,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, tzinfo
+from functools import cache
 from pathlib import Path
 from random import Random
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, Self
 from unittest.mock import patch
@@ -28,17 +32,23 @@ from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.store import store
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.storage import claim
+from a3gnn.training import examine
 from a3gnn.tuning.run import session
 from tests.curves import made_metrics
-from tests.simulator.disk import GROWING, Crash, Disk
+from tests.simulator.disk import GROWING, Crash, Disk, Process
 from tests.tuning.formulas import Formulas
 
-#: How a process ends by a fault: by kill -9, by a loss of power, by Ctrl-C, on a full disk, by an error of the disk.
-ENDINGS = ("kill", "power", "interrupt", "full", "io")
+#: Errors of a single call: a fault of the disk, and a permission that is missing.
+ERRORS = {"io": errno.EIO, "denied": errno.EACCES}
+#: How a process ends by a fault: by kill -9, by a loss of power, by Ctrl-C, on a full disk, by an error of a call.
+ENDINGS = ("kill", "power", "interrupt", "full", *ERRORS)
 #: Ends of a child process: by a signal, by the kernel for lack of memory, with its fork server, by its own fault, or
 #: not before the timeout.
 FATES = ("killed", "no memory", "server", "crashed", "hangs")
 _STEP_S, _HANG_S = 1e-4, 1e9
+#: Share of the changes before which another process gets its turn, and real seconds until both count as stuck. Guesses.
+_SWITCHES, _PATIENCE_S = 0.2, 60.0
+_FLOCK = fcntl.flock
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,49 +69,101 @@ class World:
 
     Args:
         root: An empty folder for everything that is written.
-        seed: Decides what a fault leaves, ids and names.
+        seed: Decides what a fault leaves, ids and names, and which of two processes runs.
+        alter: What trials find (`Formulas`).
 
     Attributes:
         events: What can happen at a change without ending the process, by name.
         fates: How child processes end, by their number; others succeed.
         disk: The disk.
         trials: The requests of all trials that ran.
-        changes: Changes of the disk since the last process began.
+        process: The last process that began by `run`.
+        beside: What a process ended with that ran beside it; None if none did.
         children: Processes that tunes have started.
         trace: All changes of the disk, as text.
     """
 
-    def __init__(self, root: Path, seed: int) -> None:
+    def __init__(self, root: Path, seed: int, alter: Callable[[TrialRequest, Metrics, int], Metrics | Failure]) -> None:
         self.rng, self.trace = Random(f"world {seed}"), list[str]()
         self.wall_s, self.monotonic_s = 1.8e9, 1e5
         self.events: dict[str, Callable[[], None]] = {"back": self._jump_back, "forward": self._jump_forward}
         self.fates: dict[int, str] = {}
         self.disk = Disk(root, self._step)
         self.trials: list[TrialRequest] = []
-        self.changes = 0
-        self._faults: dict[int, str] = {}
+        self.process, self.alter = self.disk.process, alter
+        self.beside: object = None
         self._full = self._paused = False
-        self._late = ""  # what the change after a short write meets
+        self._other: Process | None = None  # which waits for its turn
+        self._thread: Thread | None = None
         self._kills = self.children = 0
         self._names = iter(f"{number:08x}" for number in range(1 << 30))
 
     @contextmanager
-    def process(self, faults: tuple[Fault, ...]) -> Iterator[None]:
-        """Runs a process in its context, in which `faults` happen; raises `Crash` if one of them kills it."""
-        self._faults, self.changes = {fault.at: fault.kind for fault in faults}, 0
-        self._full, self._late = False, ""
-        self.disk.restart()
+    def run(self, faults: tuple[Fault, ...]) -> Iterator[None]:
+        """Runs a process in its context, in which `faults` happen; raises `Crash` if one of them kills it.
+
+        A process that begins beside it has ended, too, when the context ends.
+        """
+        process = self.process = self.disk.process = Process({fault.at: fault.kind for fault in faults})
+        self._full, self.beside = False, None
         claim._held.clear()
         try:
             with self._patched(), self.disk.watched():
-                yield
+                try:
+                    yield
+                finally:
+                    self._end(process)
+                    self._end_beside()
         except Crash:
-            if "power" in self._faults.values():
+            if "power" in process.faults.values():
                 self.disk.lose_power(self.rng)
             raise
-        finally:
-            self.disk.restart()
-            claim._held.clear()
+
+    def begin_beside(self, run: Callable[[], object]) -> None:
+        """Begins another process, unless one runs already; from now on, the two take turns by chance."""
+        if self._thread is not None:
+            return
+        process = Process()
+
+        def live() -> None:
+            _wait(process)
+            try:
+                self.beside = run()
+            except BaseException as error:
+                self.beside = error
+            self._end(process)
+            if self._other is not None:
+                self.disk.process, self._other = self._other, None
+                self.disk.process.turn.release()
+
+        self._other, self._thread = process, Thread(target=live, daemon=True)
+        self._thread.start()
+
+    def _end(self, process: Process) -> None:
+        claim._held.difference_update(process.files)
+        self.disk.end(process)
+
+    def _end_beside(self) -> None:
+        """Lets the process beside run to its end."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if self._other is not None:
+            self.disk.process, self._other = self._other, None
+            self.disk.process.turn.release()
+        thread.join(_PATIENCE_S)
+        assert not thread.is_alive(), "it waits for something"
+
+    def _switch(self) -> None:
+        """Lets the other process run, by chance; raises `Crash` if this one has ended by a fault meanwhile."""
+        own = self.disk.process
+        if self._paused or own.is_dead or self._other is None or self.rng.random() > _SWITCHES:
+            return
+        self.disk.process, self._other = self._other, own
+        self.disk.process.turn.release()
+        _wait(own)
+        if own.is_dead:
+            raise Crash
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -116,18 +178,28 @@ class World:
         """Lets `seconds` pass."""
         self.wall_s, self.monotonic_s = self.wall_s + seconds, self.monotonic_s + seconds
 
+    def _sleep(self, seconds: float) -> None:
+        self.sleep(seconds)
+        self._switch()
+
+    def _lock(self, file: int, operation: int) -> None:
+        if operation & fcntl.LOCK_NB and file in self.disk.process.files:
+            self._switch()
+        _FLOCK(file, operation)
+
     @contextmanager
     def _patched(self) -> Iterator[None]:
         """Replaces clocks, ids, names of scratch folders, child processes and the store's transactions."""
         ids = SimpleNamespace(uuid4=lambda: uuid.UUID(int=self.rng.getrandbits(128)))
         clock = _clock(self)
         changes: tuple[tuple[Any, str, Any], ...] = (
-            *((time, name, read) for name, read in (("time", lambda: self.wall_s), ("sleep", self.sleep))),
+            *((time, name, read) for name, read in (("time", lambda: self.wall_s), ("sleep", self._sleep))),
             (time, "monotonic", lambda: self.monotonic_s),
+            (fcntl, "flock", self._lock),
             *((module, "datetime", clock) for module in (profiler, session)),
             (profiler, "uuid", ids),
             (tempfile, "_name_sequence", self._names),
-            (executor, "Worker", lambda: Children(self)),
+            *((module, "Worker", lambda: Children(self)) for module in (executor, examine)),
             (executor, "oom_kills", lambda: self._kills),
             (store, "writing", self._writing(store.writing)),
             (ProfileStore, "_write", self._written(ProfileStore._write)),
@@ -182,22 +254,26 @@ class World:
         self.sleep(_STEP_S)
         place = path.relative_to(self.disk.root) if path.is_relative_to(self.disk.root) else path.name
         self.trace.append(f"{name} {place} {size}" if size else f"{name} {place}")
+        self._switch()
+        process = self.disk.process
         if self._paused:
             return size
-        number, self.changes = self.changes, self.changes + 1
-        late, self._late = self._late, ""
-        fault = late or self._faults.get(number, "")
+        number, process.changes = process.changes, process.changes + 1
+        late, process.late = process.late, ""
+        fault = late or process.faults.get(number, "")
         part = self.rng.randint(0, size) if fault and size and not late else 0
         if fault in ("kill", "power"):
+            if fault == "power" and self._other is not None:
+                self._other.is_dead = True
             raise Crash(part)
         if fault == "interrupt":
             raise KeyboardInterrupt
         if fault == "full":
             self._full = True
         elif fault and part:
-            self._late = fault  # after a short write, which a writer goes on with
-        elif fault == "io":
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+            process.late = fault  # after a short write, which a writer goes on with
+        elif fault in ERRORS:
+            raise OSError(ERRORS[fault], os.strerror(ERRORS[fault]), str(path))
         elif fault:
             with self.paused():
                 self.events[fault]()
@@ -229,8 +305,14 @@ class Children:
 
     def __init__(self, world: World) -> None:
         self._world, self.folder = world, world.disk.root
-        self._machine = Formulas(made_metrics)
+        self._machine = Formulas(made_metrics, world.alter)
         self._machine.enforces_limits = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def run(
         self,
@@ -242,6 +324,9 @@ class Children:
         imports: tuple[str, ...] = (),
     ) -> Ended:
         """Returns the end of a child process."""
+        if entry.endswith(":examine"):
+            self._world.disk.step("child", self.folder)
+            return Ended(_examined(json.dumps(argument)), 0, "", "", MemoryUse(), 1.0)
         if not entry.endswith(":run_trial"):
             return self._world.child(lambda: Ended({"seconds": 1.0}, 0, "", "", MemoryUse(), 1.0))
         request = TrialRequest.from_dict(argument["request"])
@@ -264,6 +349,15 @@ class Children:
 
     def close(self) -> None:
         """Does nothing: there is no process."""
+
+
+@cache
+def _examined(argument: str) -> dict[str, Any]:
+    return examine.examine(json.loads(argument))
+
+
+def _wait(process: Process) -> None:
+    assert process.turn.acquire(timeout=_PATIENCE_S), "the other process waits, too"
 
 
 def _clock(world: World) -> type[datetime]:

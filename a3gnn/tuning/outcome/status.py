@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -96,17 +97,39 @@ def _phase(folder: Path, running: bool, state: TuneState) -> TunePhase:
     return "failed" if state.problem else "interrupted"
 
 
-def stop_tune(folder: Path) -> TuneStatus:
-    """Asks the running tune in `folder` to end now with the best configuration so far, and returns its status.
+def statuses(folder: Path) -> list[TuneStatus]:
+    """Returns the status of the tune in `folder`; with --machines, of each kind's tune, by the kinds' names.
+
+    Raises:
+        UsageError: The folder holds no tune, or one that still examines its graph.
+        ConfigError: Files are not in this version's format.
+    """
+    kinds = _kinds(folder)
+    return [TuneStatus.read(one) for one in kinds] if kinds else [TuneStatus.read(folder)]
+
+
+def _kinds(folder: Path) -> list[Path]:
+    """Returns the folders of tunes in `folder`, as --machines makes them; none if `folder` holds a tune itself."""
+    if holds_tune(folder) or not folder.is_dir():
+        return []
+    return sorted(one for one in folder.iterdir() if holds_tune(one))
+
+
+def stop_tune(folder: Path) -> list[TuneStatus]:
+    """Asks the running tune in `folder` to end now with the best configuration so far; with --machines, all of them.
+
+    Returns:
+        The statuses, as `statuses` does.
 
     Raises:
         UsageError: The folder holds no tune, or no process runs it.
     """
-    status = TuneStatus.read(folder)
-    if not status.running:
+    found = statuses(folder)
+    if not writer_of(folder):  # with --machines, the process that started the tunes
+        phases = ", ".join(dict.fromkeys(one.phase for one in found))
         raise UsageError(
-            f"only a running tune can be stopped, but the one in {folder} is {status.phase}; {program()} status "
+            f"only a running tune can be stopped, but the one in {folder} is {phases}; {program()} status "
             f"{folder} shows it"
         )
     ask_to_stop(folder)
-    return TuneStatus.read(folder)
+    return [dataclasses.replace(one, phase="stopping") if one.running else one for one in found]

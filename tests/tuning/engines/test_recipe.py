@@ -14,7 +14,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.knobs import ALL
-from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
@@ -31,31 +31,10 @@ from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_ru
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import RACE, Proposal, SpeedTiming, Trial
 from a3gnn.units import parse_duration
-from tests.tuning.formulas import Formulas
+from tests.tuning.formulas import Formulas, by_quality, quality_of
 from tests.tuning.histories import MiB, measured
 
 BUDGET_S = 240.0
-
-
-def rising(quality: float) -> LearningCurve:
-    """Returns a curve that approaches `quality` and never stops improving."""
-    counts = [10]
-    while counts[-1] < 100_000:
-        counts.append(next_point(counts[-1], 10))
-    return LearningCurve(tuple(counts), tuple(quality * count / (count + 50) for count in counts), CurveEnd.BUDGET)
-
-
-def quality_of(values: dict[str, Any]) -> float:
-    """Returns the end of a model: best with 4 layers, batch norm, width 128 and dropout .5."""
-    found = 0.9 - 0.02 * abs(values.get("layers", 2) - 4) + 0.01 * (values.get("norm") == "batch")
-    width, dropout = values.get("hidden_channels", 16), values.get("dropout", 0.5)
-    return found - 0.02 * abs(width.bit_length() - 8) - 0.02 * abs(dropout - 0.5)
-
-
-def by_quality(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
-    values = dict(request.config.searched)
-    size = 300 * MiB if values.get("hidden_channels", 0) < 256 else 900 * MiB
-    return dataclasses.replace(metrics, curve=rising(quality_of(values)), peak_host_bytes=size)
 
 
 def shape_of(config: TrainConfig, task: Task) -> tuple[Any, ...]:
