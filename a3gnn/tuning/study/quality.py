@@ -27,7 +27,7 @@ SHAPES: tuple[Mapping[str, Any], ...] = tuple(
 #: Models whose layers map the node itself apart from its neighbors; the others get linear residuals. Measured on four
 #: graphs (docs/design/tuning.md).
 _OWN_MAP = ("sage", "transformer")
-#: Values of the other fields in which all shapes race. Guess: narrow, so that a training has hundreds of epochs.
+#: Values of the other fields in which all shapes race: narrow, so that a training has hundreds of epochs.
 START: dict[str, Any] = {"hidden_channels": 64, "dropout": 0.35, "learning_rate": 0.005, "weight_decay": 0.0}
 #: Their values in steps around the best shape: the winners' (docs above), and what lies between.
 STEPS: Mapping[str, tuple[Any, ...]] = {
@@ -39,9 +39,9 @@ STEPS: Mapping[str, tuple[Any, ...]] = {
 #: Rounds of a race: a training of each takes twice as long as one of the round before.
 RUNGS = 3
 #: Steps that a training of the first round takes at least, and those that a longest one needs to end near its best.
-#: Guesses: on minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
+#: On minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
 _TOLD_APART, _NEAR_BEST = 40, 120
-#: Most seconds that the race's trials take beside training and evaluation, as a share of the budget. Guess: trials get
+#: Most seconds that the race's trials take beside training and evaluation, as a share of the budget: trials get
 #: a good half of the budget, and the race trains for a quarter of it.
 _AROUND_SHARE = 1 / 6
 
