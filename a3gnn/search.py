@@ -34,9 +34,9 @@ from a3gnn.task import (
     names_factory,
 )
 
-#: Values of a range that are tried, evenly spaced on its scale. Guess: neighbors differ by a seventh of the range.
+#: Values of a range that are tried, evenly spaced on its scale: neighbors differ by a seventh of the range.
 GRID = 15
-#: Most values of a name, and most layers, that a search may have. Guesses: far more than trials can tell apart.
+#: Most values of a name, and most layers, that a search may have: far more than trials can tell apart.
 _MOST_VALUES, _MOST_LAYERS = 1_000, 1_000
 #: Combinations of fields that are tried out before anything is trained; more are checked in part.
 _MOST_CHECKED = 5_000

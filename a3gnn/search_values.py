@@ -12,7 +12,7 @@ from a3gnn.knobs import NEVER, IdleAt, SearchValues, Values, where
 from a3gnn.setting import Setting
 from a3gnn.task import EMBEDDING, Task
 
-#: Shares of the feature rows that the cache may hold, besides 0. Guess.
+#: Shares of the feature rows that the cache may hold, besides 0: each about twice the one before.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
 #: A table of sparse rows is refused if it takes more than this multiple of the features' bytes. Guess.
 MOST_TABLE_GROWTH = 4
@@ -21,7 +21,7 @@ _DEFAULT_BATCH_SIZE = 1024
 #: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
 _ISOLATED_STAGES = 3
 #: Speedup of bfloat16 products over float32 from which a search tries them. Products are a half to two thirds of a
-#: step, so a smaller speedup would save under a tenth. Guess.
+#: step, so a smaller speedup would save under a tenth or so.
 _LEAST_BFLOAT16_GAIN = 1.3
 #: Ordering seeds by proximity traverses every edge before each trial. Above this many edges, which take seconds, a
 #: search tries it only if it is fixed (`--fix seed_order=proximity`). Guess.

@@ -24,7 +24,7 @@ Rows = NDArray[np.int64]
 #: Knobs that change together if partitions can't be made and others replace them.
 _REPLACED_TOGETHER = frozenset({"num_partitions", "partitioner"})
 #: Number of values that `--range` gives a knob: at most the first on a logarithmic scale; the second on a linear scale,
-#: if the space has no value inside the range. Guesses.
+#: if the space has no value inside the range.
 _MAX_VALUES, _LINEAR_VALUES = 8, 5
 #: A space of up to this many configurations can be predicted completely, in two seconds on two cores.
 ENUMERABLE = 200_000

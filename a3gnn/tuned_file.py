@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, UsageError
 from a3gnn.task import Task
 
+T = TypeVar("T")
 
-def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:
-    """Returns the tuned.json at `path`, a file or its folder, and its fields, which are not checked further.
+
+def read_tuned(path: Any, of: Callable[[dict[str, Any]], T]) -> T:
+    """Returns what `of` makes of the fields of the tuned.json at `path`, or in the folder `path`.
 
     Raises:
         UsageError: `path` is no path.
@@ -38,7 +41,14 @@ def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:
         raise ConfigError(
             f"{file} must have schema version {SCHEMA_VERSION}, got {fields['schema_version']!r}; tune again"
         )
-    return file, fields
+    try:
+        return of(fields)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{file} must be a complete tuned.json, but a field is missing or has the wrong type ({error}); tune again"
+        ) from error
+    except A3GNNError as error:
+        raise ConfigError(f"{file}: {error}") from error
 
 
 def tuned_config(path: Any) -> tuple[TrainConfig, Task | None]:
@@ -48,13 +58,9 @@ def tuned_config(path: Any) -> tuple[TrainConfig, Task | None]:
         UsageError: `path` is no path.
         ConfigError: The file is missing, broken, or not a tuned.json of this version.
     """
-    file, fields = read_tuned(path)
-    try:
+
+    def of(fields: dict[str, Any]) -> tuple[TrainConfig, Task | None]:
         task, config = fields.get("task"), TrainConfig.from_dict(fields["config"])
         return config, None if task is None else config.task_of(Task.from_dict(task))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"{file} must be a complete tuned.json, but a field is missing or has the wrong type ({error}); tune again"
-        ) from error
-    except A3GNNError as error:
-        raise ConfigError(f"{file}: {error}") from error
+
+    return read_tuned(path, of)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Sequence
 
 from a3gnn.errors import UsageError
 
@@ -18,6 +19,9 @@ TOO_LARGE = 2**63
 _SIZE, _DURATION = "512MiB or 4GiB, for example", "90s, 10min or 1h30m, for example"
 #: A hundred years; waits of over 292 years overflow the system's int64 nanoseconds.
 _LONGEST_S = 100 * 365 * 86400
+#: Most names and most faults that a message lists, and most characters of another program's text in one: a few lines of
+#: a console.
+MOST_NAMED, MOST_FAULTS, MOST_CHARACTERS = 10, 5, 300
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -116,6 +120,12 @@ def format_seconds(seconds: float) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """Returns `number` with its noun: `1 trial`, `3 trials`; `plural` is for irregular nouns."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def some_of(names: Sequence[object]) -> str:
+    """Returns the first names, and how many others there are: `a, b and 3 more`."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(map(str, names[:MOST_NAMED]))}{more}"
 
 
 def printable(text: str) -> str:

@@ -31,12 +31,12 @@ from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.setting import Setting
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.engines.improvement import STARTS, maximize
-from a3gnn_envs.configure_training import imagined, train
 from a3gnn_envs.observation import Levels
 from a3gnn_envs.policy import SHIPPED, Policy
 from a3gnn_envs.situation import Situation
 from a3gnn_surrogate.known_curves import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate, given_default
+from benchmarks.policy_training import imagined, train
 from benchmarks.report import add_profiles, profiles, write_report
 
 _RESULTS = Path(__file__).with_name("results")

@@ -14,9 +14,6 @@ from a3gnn.models.layers.activation import Dropout
 from a3gnn.models.layers.compiled import array_of, sum_dtype
 from a3gnn.threads import pool
 
-# Fewest entries that are worth a second thread: some 50 microseconds of work. Guess.
-_GRAIN = 1 << 16
-
 
 def dropped(x: Tensor, dropout: Dropout) -> Tensor:
     """Returns `x` after `dropout`. An entry's place decides, so that further rows change nothing."""
@@ -45,7 +42,7 @@ class _Dropped(torch.autograd.Function):
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         scale = sum_dtype(x).type(dropout.scale)
         given = array_of(x).reshape(-1), dropout.arguments, scale, as_array(out).reshape(-1)
-        pool.in_chunks(partial(drop_entries, *given), x.numel(), _GRAIN)
+        pool.in_chunks(partial(drop_entries, *given), x.numel(), pool.grain(x.numel(), 2 * out.nbytes))
         return out
 
     @staticmethod

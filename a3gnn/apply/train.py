@@ -49,7 +49,7 @@ from a3gnn.units import count
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 #: Share of the training's seconds that models without a network may take afterwards, and the seconds that they may take
-#: in any case. Guesses.
+#: in any case: little, because the user has a model by then.
 _REFERENCES_SHARE, _REFERENCES_S = 0.1, 5.0
 
 

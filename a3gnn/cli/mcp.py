@@ -19,10 +19,11 @@ import click
 from a3gnn._imports import optional
 from a3gnn.cli.help import Command
 from a3gnn.errors import A3GNNError, UsageError, problem
+from a3gnn.notify import LOOK_S
 
-#: Seconds that `start_tune` waits for the tune to begin or to refuse its options. Guess: a large graph loads in them.
+#: Seconds that `start_tune` waits for the tune to begin or to refuse its options: as long as MCP's clients wait
+#: for an answer by default.
 _BEGIN_S = 60.0
-_POLL_S = 0.2
 _INSTRUCTIONS = """Tunes the training of graph neural networks on this machine. Paths are relative to the data root.
 Order: describe_graph, recommend, start_tune, status until phase is finished, pick. `a3gnn train DIR` trains with the
 chosen tuned.json. An error is a JSON object with code, message and remedy. Never weaken a limit or a target that the
@@ -126,7 +127,7 @@ class Tools:
         self._begun[out] = process, log
         end = time.monotonic() + _BEGIN_S
         while process.poll() is None and not (out / "request.json").exists() and time.monotonic() < end:
-            time.sleep(_POLL_S)
+            time.sleep(LOOK_S)
         if process.poll() is not None:
             self._check_begun(out)
         return {"folder": str(out)}

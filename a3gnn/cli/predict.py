@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,9 @@ _WHAT = {
 }
 #: Models of nodes without a graph network, and scores of links, as values of --heuristic.
 _NODES, _LINKS = ([name.replace(" ", "-") for name in names] for names in (ROW_MODELS, HEURISTICS))
-#: What a model of values of edges predicts (`SavedModel.predicts`).
+#: What a model of values of edges predicts (`SavedModel.predicts`), and what the model that reads an option predicts.
 _EDGES = "values of edges"
+_READ_BY = {"--top": "links", "--at": "links", "--edges": _EDGES, "--scratch-dtype": "nodes"}
 
 
 @click.command(cls=Command)
@@ -120,32 +122,31 @@ def predict(
         if saved is not None and saved.task.is_own:
             import_from_here()
         predicts = target if saved is None else saved.predicts
-        for name, value in (("--top", top), ("--at", at)):
-            if target != "links" and value is not None:
-                raise UsageError(f"{name} needs a model of links, got one of {predicts}; leave it out")
-        if predicts != _EDGES and edges is not None:
-            raise UsageError(f"--edges needs a model of {_EDGES}, got one of {predicts}; leave it out")
-        if scratch_dtype and (target == "links" or predicts == _EDGES):
-            raise UsageError(f"--scratch-dtype needs a model of nodes, got one of {predicts}; leave it out")
+        kind = _checked_kind(predicts, {"--top": top, "--at": at, "--edges": edges, "--scratch-dtype": scratch_dtype})
         given: dict[str, Any] = {"host_memory_limit": host_memory_limit, "notify": progress(quiet)}
-        of_nodes = given | {"scratch_dtype": scratch_dtype or "float32"}
         remove_abandoned(out)
         with replacing(out) as draft:
-            if heuristic in _NODES:
-                shape: tuple[int, ...] = save_predictions(draft, None, graph, heuristic=heuristic, **of_nodes)
-            elif saved is None or target == "links":
-                of_links = given | {"heuristic": heuristic, "at": at}
-                shape = save_links(draft, saved, dataset, top or 10, **of_links)
-            elif predicts == _EDGES:
-                shape = save_edges(draft, saved, dataset, None if edges is None else _pairs(edges), **given)
+            if saved is not None and kind == _EDGES:
+                shape: tuple[int, ...] = save_edges(draft, saved, dataset, edges and _pairs(edges), **given)
+            elif kind == "links" and heuristic not in _NODES:
+                shape = save_links(draft, saved, dataset, top or 10, heuristic=heuristic, at=at, **given)
             else:
-                shape = save_predictions(draft, saved, dataset, **of_nodes)
+                given |= {"scratch_dtype": scratch_dtype or "float32", "heuristic": heuristic}
+                shape = save_predictions(draft, saved, graph, **given)
     if as_json:
         show_json({"file": str(out), "target": target, "shape": list(shape)})
     else:
-        size = " x ".join(f"{length:,}" for length in shape)
-        of, kind = (" of edges", "") if predicts == _EDGES else ("", "float32, " * (target != "links"))
-        show(f"Saved {_WHAT[target]}{of} to {out} ({kind}{size})")
+        of, dtype = " of edges" * (kind == _EDGES), "float32, " * (kind == "nodes")
+        show(f"Saved {_WHAT[target]}{of} to {out} ({dtype}{' x '.join(f'{length:,}' for length in shape)})")
+
+
+def _checked_kind(predicts: str, options: Mapping[str, Any]) -> str:
+    """Returns whether nodes, links or values of edges are predicted; refuses options that the model does not read."""
+    kind = predicts if predicts in ("links", _EDGES) else "nodes"
+    for name, value in options.items():
+        if value is not None and _READ_BY[name] != kind:
+            raise UsageError(f"{name} needs a model of {_READ_BY[name]}, got one of {predicts}; leave it out")
+    return kind
 
 
 def _pairs(path: Path) -> Any:

@@ -40,7 +40,7 @@ from a3gnn.metric import AUTO
 from a3gnn.option_names import option
 from a3gnn.task import Task
 
-#: Epochs over which the learning rate falls if neither --lr-epochs nor --epochs is given. Guess.
+#: Epochs over which the learning rate falls if neither --lr-epochs nor --epochs is given: the default of an option.
 _FALLING_EPOCHS = 50
 #: Parameters of options that --auto does not take.
 _NOT_OF_AUTO = (

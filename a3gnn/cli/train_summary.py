@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from a3gnn.training.result import TrainResult
     from a3gnn.training.tuned import TunedConfig
 
-#: Share of stolen core time from which the summary reports it. Guess: it then costs a tenth.
+#: Share of stolen core time from which the summary reports it, because it explains a difference between runs.
 _MUCH_STOLEN = 0.05
 #: A line of the table: a label, a figure, and a note beside it.
 _Row = tuple[str, str, str]

@@ -13,28 +13,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn._imports import importing
+from a3gnn.evaluation.evaluate import MOST_VALIDATED
 from a3gnn.evaluation.node_rows import NodeRows
 from a3gnn.evaluation.share import LeftOutError, Share
 from a3gnn.graphs.graph import Graph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
 
-#: Step size, depth, most rounds, rounds without a better validation loss, and fewest rounds that are worth a start.
-#: Usual values; guesses.
+#: Step size, depth (XGBoost's default), most rounds, rounds without a better validation loss, and fewest rounds worth a
+#: start: hyperparameters of a reference, which no tune searches.
 _ETA, _DEPTH, _ROUNDS, _PATIENCE, _FEWEST = 0.2, 6, 150, 10, 30
 #: The value that counts as missing, beside NaN: histograms take only the time of the others.
 _MISSING = 0.0
 #: Most columns of a number of bins: wide rows have coarser ones, so that histograms stay small. And train nodes of a
-#: bin, with the fewest bins of them: few nodes need no fine ones, and their time is the bins'. Guesses.
+#: bin, with the fewest bins of them: few nodes need no fine ones, and bins take the time. 256 is XGBoost's default.
 _BINS, _BIN_NODES, _FEW_BINS = ((512, 256), (4096, 64), (1 << 30, 16)), 16, 32
 #: Entries of the train rows from which more than one thread works: on a busy machine, threads of little work wait for
 #: each other longer than they work. Guess.
 _THREADED = 2_000_000
 #: Columns from which a tree sees half of them, as random forests do. Guess.
 _WIDE = 32
-#: Validation nodes whose loss ends the rounds. Guess, as many as judge a network.
-_MOST_JUDGED = 10_000
-#: Bytes of a bin of a node's histogram, counted; and copies of the rows while they are read. Guess.
+#: Bytes of a bin of a node's histogram, and copies of the rows while they are read (parts, join, XGBoost's); counted.
 _BIN_BYTES, _COPIES = 16, 3
 
 
@@ -62,7 +61,7 @@ def boosted(
     if graph.target == "classes" and graph.num_classes < 2:
         raise LeftOutError("there is one class")
     parameters = _parameters(rows, graph, task, len(train))
-    judged = judged[:: -(-len(judged) // _MOST_JUDGED)]
+    judged = judged[:: -(-len(judged) // MOST_VALIDATED)]
     copies = _COPIES * (1 + len(judged) / len(train))
 
     def quantized(ids: NDArray[np.int32], by: Any = None) -> Any:

@@ -26,7 +26,7 @@ from a3gnn.option_names import option
 from a3gnn.task import EMBEDDING, MODELS, SHIPPED, Task, names_factory
 
 #: Share of the largest class of the validation nodes above which accuracy is uninformative: always predicting that
-#: class is right more often than most trained models. Guess: two classes at 60 and 40 percent.
+#: class is right more often than most trained models. docs/reference/metrics.md has the rule.
 MOST_IN_ONE_CLASS = 0.6
 
 

@@ -32,7 +32,7 @@ from a3gnn.models.model import Model
 from a3gnn.storage.compiled import readonly
 from a3gnn.threads import pool
 
-#: Bytes beside a group of columns: chunks of two layers at once, and what torch takes to multiply them. Guess.
+#: Bytes beside a group of columns: chunks of two layers at once, and as much again to multiply them.
 BESIDE_BYTES = 4 * CHUNK_BYTES
 #: `aggregator` of `sum_columns`.
 _KINDS = {"mean": 0, "sum": 1, "gcn": 2}

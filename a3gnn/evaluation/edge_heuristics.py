@@ -13,9 +13,9 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labeled
 from a3gnn.metric import Metric, Target
 
-#: Shrinkages of offsets that are tried on validation edges: as many edges of an average node. Guess.
+#: Shrinkages of offsets, in edges of an average node; validation edges choose one.
 _SHRINKAGES = (0.5, 1.0, 2.0, 5.0, 10.0, 25.0, 100.0)
-#: Sweeps over both ends' offsets. Guess: further ones change the fourth digit.
+#: Sweeps over both ends' offsets: further ones change the fourth digit.
 _SWEEPS = 8
 #: Least probability of a class, of which the logarithm is taken.
 _LEAST = 1e-9

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Most validation nodes to evaluate. The standard error of an accuracy p is sqrt(p (1 - p) / n), so it is then at most
 #: half a point. For other metrics it depends on the size of the rarest classes; docs/reference/metrics.md has figures.
 MOST_VALIDATED = 10_000
-# Most test nodes that a trial evaluates all, only for their memory. Guess: ten validations.
+# Most test nodes that a trial evaluates all, only for their memory: ten validations.
 _MOST_REHEARSED = 10 * MOST_VALIDATED
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from a3gnn.errors import A3GNNError, ConfigError, GraphError
 from a3gnn.evaluation.evaluate import MOST_VALIDATED, metric_of, quality, tested, validated
+from a3gnn.evaluation.inference import CHUNK_BYTES
 from a3gnn.evaluation.link_quality import LinkScores, link_quality
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, PlannedEvaluator, plans_of_ends
 from a3gnn.evaluation.tally import RANKING
@@ -28,8 +29,6 @@ from a3gnn.task import Task
 #: Links that are judged.
 Part = Literal["validation", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
-#: Most memory of a block of scores, and its share of the memory of a pass. Guesses.
-_BLOCK_BYTES, _BLOCK_SHARE = 32 << 20, 8
 #: The metrics of links.
 LINK_METRICS: tuple[str, ...] = (*RANK_METRICS, *RANKING)
 
@@ -121,8 +120,8 @@ class LinkEvaluator(PlannedEvaluator):
 
 
 def block_bytes(budget_bytes: int) -> int:
-    """Returns the memory of a block of scores in a pass that may take `budget_bytes`."""
-    return max(1 << 20, min(_BLOCK_BYTES, budget_bytes // _BLOCK_SHARE))
+    """Returns the memory of a block of scores in a pass that may take `budget_bytes`, most of which rows take."""
+    return max(1 << 20, min(CHUNK_BYTES, budget_bytes // 8))
 
 
 def judged_links(part: Part, graph: Graph, task: Task) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

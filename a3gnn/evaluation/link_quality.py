@@ -12,6 +12,7 @@ from torch import Tensor
 
 from a3gnn.errors import GraphError
 from a3gnn.evaluation.heuristics import item_neighbors, popularity
+from a3gnn.evaluation.inference import CHUNK_BYTES
 from a3gnn.evaluation.ranking import Ranks, Score, rank_pairs
 from a3gnn.evaluation.tally import RANKING
 from a3gnn.graphs.links import Links
@@ -24,8 +25,8 @@ from a3gnn.seeding import derive
 Scores = Callable[[bool], Score]
 #: Most sums of pairs of edges that item neighbors may take: seconds. Guess.
 _MOST_SUMS = 2e9
-#: Scores of a block of whole queries; a query may have more. Guess: 64 MiB of float32.
-_SCORES = 1 << 24
+#: Scores of a block of whole queries, float32; a query may have more.
+_SCORES = 2 * CHUNK_BYTES // 4
 
 
 @dataclass(frozen=True, eq=False)

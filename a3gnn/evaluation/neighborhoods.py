@@ -12,13 +12,13 @@ from torch import Tensor
 from a3gnn.features.tensors import slice_or_ids
 from a3gnn.graphs.arrays import row_slots, row_spans
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.split import mask_ids
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.block import LayerBlock
+from a3gnn.storage.npy import slices
 
 #: Peak bytes per edge of `Graph.in_edges`.
 EDGE_BYTES = 32
-# Nodes whose sizes are summed at once. Guess.
-_SLAB = 1 << 17
 
 
 class Places:
@@ -104,12 +104,7 @@ class Neighborhoods:
         reached[ids] = True
         for some in self.chunks(ids, 16, EDGE_BYTES):
             reached[self._graph.in_edges(some)[1]] = True
-        found, done = np.empty(np.count_nonzero(reached), dtype=np.int32), 0
-        for start in range(0, len(reached), _SLAB):  # np.flatnonzero would take 8 bytes per node
-            places = np.flatnonzero(reached[start : start + _SLAB])
-            found[done : done + len(places)] = places + start
-            done += len(places)
-        return found
+        return mask_ids(reached)
 
     def degrees(self) -> Tensor:
         """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,).
@@ -194,8 +189,7 @@ def chunks(
         edge_bytes: Bytes per in-edge of a node.
         budget: Bytes per piece.
     """
-    for start in range(0, len(ids), _SLAB):
-        slab = ids[start : start + _SLAB]
+    for slab in (ids[some] for some in slices(len(ids))):
         taken = np.cumsum(row_bytes + edge_bytes * (indptr[slab + 1] - indptr[slab]))
         for first, end in row_spans(np.concatenate(([0], taken)), budget):
             yield slab[first:end]

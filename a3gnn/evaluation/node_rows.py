@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack, issparse, vstack
 from torch import Tensor
 
+from a3gnn.evaluation.inference import CHUNK_BYTES
 from a3gnn.evaluation.share import LeftOutError, Share
 from a3gnn.graphs.arrays import row_slots
 from a3gnn.graphs.graph import Graph
@@ -18,8 +19,9 @@ from a3gnn.models.feature_rows import FeatureRows
 
 #: Rows, dense or sparse, float32; XGBoost predicts no csr_array.
 Matrix: TypeAlias = "NDArray[np.float32] | csr_matrix"
-#: Bytes of dense rows that are read at once, and the fewest and the most rows. Guesses.
-_READ_BYTES, _FEWEST, _MOST = 1 << 24, 64, 4096
+#: Bytes of dense rows that are read at once, half of a chunk, because means are as large; and the fewest and the most
+#: rows, which bound very wide rows, and pointers of narrow or sparse ones.
+_READ_BYTES, _FEWEST, _MOST = CHUNK_BYTES // 2, 64, 4096
 _CPU = torch.device("cpu")
 
 

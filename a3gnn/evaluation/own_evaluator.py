@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from a3gnn.config import TrainConfig
 from a3gnn.evaluation.evaluate import metric_of, quality, tested, validated
 from a3gnn.evaluation.inference import CHUNK_BYTES
 from a3gnn.evaluation.neighborhoods import Neighborhoods
@@ -25,11 +26,12 @@ from a3gnn.task import OwnModel, Sampled, Task
 from a3gnn.units import format_size
 
 #: Most total cost of mini-batches of full neighborhoods, as a multiple of the whole graph's cost. Neighborhoods
-#: overlap, so they may cost more than the graph. Guess.
+#: overlap, so they may cost more than the graph. docs/reference/own_models.md has the rule.
 _MOST_REPEATED = 8
-#: Most nodes of a mini-batch. Guess.
-_MOST_NODES = 1024
-#: In-neighbors sampled per node in layers where training takes all. Guess.
+#: Most nodes of a mini-batch: as many as training has by default.
+_MOST_NODES = TrainConfig().batch_size
+#: In-neighbors sampled per node in layers where training takes all: the larger fanout of GraphSAGE (Hamilton et al.,
+#: "Inductive Representation Learning on Large Graphs", 2017, section 4).
 _SAMPLED_OF_ALL = 25
 
 

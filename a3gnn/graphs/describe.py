@@ -15,9 +15,9 @@ from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.edge_list_kernels import by_falling_count, components, count_entries, equal_label_edges
 from a3gnn.graphs.labels import label_spread
+from a3gnn.storage.npy import slices
 
-# Numbers per piece, and numbers below which a tally counts in an array. Guesses; the array has 512 KiB.
-_PIECE = 1 << 20
+# Numbers below which a tally counts in an array, of 512 KiB: it fits the cache of a core.
 _DENSE = 1 << 16
 
 #: Distinct numbers, ascending, and how often each occurs. In-degrees of m edges have at most sqrt(2 m) + 1.
@@ -26,7 +26,7 @@ Tally = list[tuple[int, int]]
 
 def describe(graph: GraphArrays) -> GraphCharacteristics:
     """Returns the characteristics, computed in a few passes over the edges; it takes 4 bytes of memory per node."""
-    degrees = tally(np.diff(graph.indptr[at : at + _PIECE + 1]) for at in range(0, graph.num_nodes, _PIECE))
+    degrees = tally(np.diff(graph.indptr[some.start : some.stop + 1]) for some in slices(graph.num_nodes))
     with_neighbors = sum(nodes for degree, nodes in degrees if degree)
     equal = labeled = 0
     if graph.target == "classes" and graph.links is None:
@@ -35,8 +35,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
     num_components, largest = components(graph.indptr, graph.indices)
     # A node has at most an edge to each other one. Only typed edges may repeat.
     is_small = graph.types is None or graph.num_edges < 1 << 32
-    entries: NDArray[Any] = np.zeros(graph.num_nodes, dtype=np.uint32 if is_small else np.int64)
-    count_entries(graph.indices, entries)
+    entries = neighbor_entries(graph, np.uint32 if is_small else np.int64)
     return GraphCharacteristics(
         name=graph.name,
         fingerprint=graph.fingerprint,
@@ -59,7 +58,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
         homophily=equal / labeled if labeled else 0.0,
         num_components=num_components,
         largest_component=largest / graph.num_nodes,
-        cached_edge_mass=cached_edge_mass(tally(entries[at : at + _PIECE] for at in range(0, len(entries), _PIECE))),
+        cached_edge_mass=cached_edge_mass(tally(entries[some] for some in slices(len(entries)))),
         target=graph.target,
         label_spread=label_spread(graph.labels, graph.train_ids),
         relations=len(graph.types.schema.relations) if graph.types else 0,
@@ -125,9 +124,9 @@ def cached_edge_mass(entries: Tally) -> tuple[float, ...]:
     return tuple(share(fraction * reach[-1]) for fraction in CACHE_FRACTIONS)
 
 
-def neighbor_entries(graph: GraphArrays) -> NDArray[np.int64]:
-    """Returns the neighbor entries that each node takes (its out-degree), int64, shape (num_nodes,)."""
-    entries = np.zeros(graph.num_nodes, dtype=np.int64)
+def neighbor_entries(graph: GraphArrays, dtype: type[np.integer] = np.int64) -> NDArray[Any]:
+    """Returns the neighbor entries that each node takes (its out-degree), shape (num_nodes,)."""
+    entries = np.zeros(graph.num_nodes, dtype=dtype)
     count_entries(graph.indices, entries)
     return entries
 

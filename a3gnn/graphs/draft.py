@@ -41,7 +41,7 @@ EDGE_DISK_BYTES = 12
 _SCRATCH_EDGE_BYTES, _EDGE_BYTES = 8, 4
 #: Memory budget per entry: int32 entries of the rows in RAM take half, counts and pieces of edges the rest. Guess.
 _BUDGET_BYTES_PER_ENTRY = 8
-#: Scratch files open at once: below the usual limit of 1,024 open files per process. Guess.
+#: Scratch files open at once: a quarter of the usual limit of 1,024 open files per process (getrlimit(2)).
 _MAX_FILES = 256
 #: Memory per node: a random split's order and masks, or a description's counts. And of Python with its libraries and
 #: pieces of edges and features. Both measured by `python -m benchmarks.scale.conversion`.

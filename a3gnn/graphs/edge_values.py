@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.validate import check_finite
+from a3gnn.storage.npy import slices
 
 #: Names of the values, as in PyG and as arrays of a graph.
 EDGE_VALUES = ("edge_attr", "edge_weight")
-#: Edges per piece, so that values of any size take some MiB. Guess.
-_PIECE = 1 << 20
 
 
 def are_readable(name: str, values: NDArray[Any]) -> bool:
@@ -75,9 +74,9 @@ def place_values(
     from a3gnn.graphs.edge_list_kernels import add_by_place  # numba is slow to import
 
     rows = out if out.ndim == 2 else out[:, None]
-    for start in range(0, edge_index.shape[1], _PIECE):
-        sources, targets = (np.require(ends, np.int32, ("C", "A")) for ends in edge_index[:, start : start + _PIECE])
-        piece = np.require(values[start : start + _PIECE], np.float32, ("C", "A"))
+    for some in slices(edge_index.shape[1]):
+        sources, targets = (np.require(ends, np.int32, ("C", "A")) for ends in edge_index[:, some])
+        piece = np.require(values[some], np.float32, ("C", "A"))
         add_by_place(indptr, indices, sources, targets, piece.reshape(len(piece), -1), rows)
 
 

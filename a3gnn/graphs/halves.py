@@ -14,11 +14,10 @@ from a3gnn.errors import ConfigError
 from a3gnn.graphs.derived import noting_seconds, read_table, seconds_of_making, write_sparse_table, write_table
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.storage.npy import slices
 
 #: Numbers from here on round to infinity: halfway from the largest, 65,504, to the next power of two (IEEE 754).
 _TOO_LARGE = 65_520.0
-#: Values per conversion step.
-_AT_ONCE = 1 << 20
 
 
 def as_halves(values: NDArray[np.floating]) -> NDArray[np.float16]:
@@ -28,10 +27,8 @@ def as_halves(values: NDArray[np.floating]) -> NDArray[np.float16]:
         ConfigError: A value is beyond float16's range.
     """
     halves = np.empty(values.shape, dtype=np.float16)
-    low = 0
-    for piece in _pieces(values):
-        halves[low : low + len(piece)] = piece
-        low += len(piece)
+    for some, piece in zip(_slices(values), _pieces(values), strict=True):
+        halves[some] = piece
     return halves
 
 
@@ -87,7 +84,8 @@ def _make(graph: Graph, features: DenseFeatures | SparseFeatures, folder: Path) 
         if isinstance(features, DenseFeatures):
             write_table(graph, folder, columns, _pieces(features.array), dtype)
         else:
-            pieces = zip(_slices(features.indices), _pieces(features.data), strict=True)
+            columns_of = (features.indices[some] for some in _slices(features.indices))
+            pieces = zip(columns_of, _pieces(features.data), strict=True)
             write_sparse_table(graph, folder, columns, features.indptr, pieces, dtype)
 
 
@@ -98,7 +96,7 @@ def values_of(features: DenseFeatures | SparseFeatures) -> NDArray[np.floating]:
 
 def _pieces(values: NDArray[np.floating]) -> Iterator[NDArray[np.float16]]:
     """Yields runs of rows of `values` as float16, in order."""
-    for piece in _slices(values):
+    for piece in (values[some] for some in _slices(values)):
         largest = max(float(piece.max(initial=0)), -float(piece.min(initial=0)))
         if largest >= _TOO_LARGE:
             raise ConfigError(
@@ -108,6 +106,5 @@ def _pieces(values: NDArray[np.floating]) -> Iterator[NDArray[np.float16]]:
         yield piece.astype(np.float16)
 
 
-def _slices(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    step = max(1, _AT_ONCE // max(1, values[:1].size))
-    return (values[low : low + step] for low in range(0, len(values), step))
+def _slices(values: NDArray[Any]) -> Iterator[slice]:
+    return slices(len(values), values[:1].size)

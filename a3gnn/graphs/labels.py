@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.metric import LabelTarget, Target
+from a3gnn.storage.npy import slices
 
 #: The dtype and the number of dimensions of each kind.
 KINDS: dict[Target, tuple[np.dtype[Any], int]] = {
@@ -24,9 +25,7 @@ KINDS: dict[Target, tuple[np.dtype[Any], int]] = {
     "labels": (np.dtype(np.int8), 2),
     "values": (np.dtype(np.float32), 1),
 }
-# Labels per piece, so that a memory map of any size costs tens of MiB. Guess.
-_PIECE = 1 << 20
-#: Number of classes of equal size that values are sorted into if a caller needs classes. Guess.
+#: Classes of equal size that values are sorted into if a caller needs classes: deciles.
 _BINS = 10
 
 
@@ -68,9 +67,8 @@ def distinct(labels: NDArray[Any], among: NDArray[np.bool_] | None = None) -> ND
     Labels are read in pieces, so memory is needed for the distinct values alone.
     """
     found = np.unique(labels[:0])
-    for at in range(0, len(labels), _PIECE):
-        piece = labels[at : at + _PIECE]
-        found = np.union1d(found, piece if among is None else piece[among[at : at + _PIECE]])
+    for some in slices(len(labels)):
+        found = np.union1d(found, labels[some] if among is None else labels[some][among[some]])
     return found
 
 
@@ -85,8 +83,8 @@ def judged_nodes(labels: NDArray[Any], masks: Sequence[NDArray[Any]]) -> NDArray
         return known
     judged = reduce(np.union1d, [distinct(labels, mask) for mask in whole])
     if len(judged):
-        for at in range(0, len(labels), _PIECE):
-            known[at : at + _PIECE] &= np.isin(labels[at : at + _PIECE], judged)
+        for some in slices(len(labels)):
+            known[some] &= np.isin(labels[some], judged)
     return known
 
 

@@ -28,8 +28,8 @@ _Ids: TypeAlias = NDArray[np.int64]
 #: Where edges are shown, and which of the pairs they show, bool, shape (pairs,).
 _Place: TypeAlias = tuple[str, NDArray[np.bool_]]
 
-#: Two relations are mirrors if they share this part of the pairs of either. Guess: inverse relations of RDF graphs
-#: share three quarters and more.
+#: Two relations are mirrors if they share this part of the pairs of either: inverse relations of RDF graphs share three
+#: quarters and more, others nearly none.
 _MIRROR_SHARE = 0.5
 #: The kinds of leaks: what is wrong with the pairs, and the remedy.
 _KINDS = {
@@ -187,10 +187,7 @@ def link_split(
         of_pair = np.searchsorted(borders, _ranks(pairs, size, seed), side="right")
         parts = {relation: of_pair[place]}
     else:
-        cuts = np.sort(times)[borders[borders < len(times)]]
-        parts = {
-            name: np.searchsorted(cuts, one.times, side="right") for name, one in edges.items() if one.times is not None
-        }
+        parts = _parts_by_time(edges, np.sort(times)[borders[borders < len(times)]])
         of_pair = np.zeros(len(pairs), dtype=np.int64)
         np.maximum.at(of_pair, place, parts[relation])
     _check_filled(parts[relation], num_val, num_test, disjoint_train_ratio)
@@ -206,6 +203,13 @@ def link_split(
         chosen = np.flatnonzero(predicted & (parts[relation] == code))
         made.append(_link_part(data, shown, relation, chosen, time_attr))
     return LinkSplit(*made)
+
+
+def _parts_by_time(edges: Mapping[Relation, _Edges], cuts: NDArray[Any]) -> dict[Relation, NDArray[np.int64]]:
+    """Returns the part of each edge of the relations with times, by how many of `cuts` are not later."""
+    return {
+        name: np.searchsorted(cuts, one.times, side="right") for name, one in edges.items() if one.times is not None
+    }
 
 
 def check_link_split(

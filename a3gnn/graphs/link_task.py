@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from a3gnn.graphs.target import Target
 
 _Key = tuple[str, str, str]
-#: Split of a relation without one. Guess: the shares of link_split.
-_SHARES = (0.7, 0.1, 0.2)
 _NAMES = ("train", "val", "test")
 #: The part of edges without a value.
 _UNKNOWN = 3
@@ -203,7 +201,8 @@ def _at_random(data: HeteroData, relations: list[_Key], split: Split | None, val
             f"{option('target')} must name one relation to be split at random, or relations with edge_split, got "
             f"{count(len(relations), 'relation')}"
         )
-    chosen, what = Split(_SHARES) if split is None else split, "links" if values is None else "edges"
+    what = "links" if values is None else "edges"
+    chosen = Split((0.7, 0.1, 0.2)) if split is None else split  # the shares of `link_split`
     shares, notes = (float(chosen.shares[1]), float(chosen.shares[2])), (f"{what} were split {chosen}",)
     if values is not None:
         pairs, part = _pairs(data, relations[0]), np.full(len(values), _UNKNOWN)

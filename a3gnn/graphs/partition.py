@@ -30,13 +30,12 @@ from a3gnn.graphs.partition_kernels import (
     merge_into_large,
 )
 from a3gnn.seeding import generator
+from a3gnn.storage.npy import PIECE
 
-# Edges per comparison, so a graph of any size costs tens of MiB. Guess.
-_EDGES_PER_PIECE = 1 << 23
 # METIS seeds C's srand, for which 0 and 1 are the same seed.
 _NUM_SEEDS = 2**31 - 2
 BlockAffinity = Literal["blocks", "edges"]
-#: Sources of the search. Guess: the 111 M nodes of ogbn-papers100M then make blocks of BGL's 100,000 nodes.
+#: Sources of the search: the 111 M nodes of ogbn-papers100M then make blocks of BGL's 100,000 nodes.
 _BLOCKS = 1024
 #: Sources per part at least. Guess.
 _BLOCKS_PER_PART = 64
@@ -44,10 +43,10 @@ _BLOCKS_PER_PART = 64
 _MAX_NODES = 100_000
 #: Share of the blocks, by size, that are large: BGL, section 3.3.1, footnote 3.
 _LARGE_SHARE = 0.1
-#: Large blocks per source at most. Guess: on a power-law graph, searches that meet full blocks on all sides leave
-#: millions of tiny blocks, so single nodes are among the largest tenth.
+#: Large blocks per source at most (docs/design/partitioning.md). On power-law graphs, searches that meet full blocks on
+#: all sides leave millions of tiny blocks, so single nodes are among the largest tenth.
 _MAX_LARGE_PER_SOURCE = 4
-#: Nodes of a merged block at most, as a share of a part, because larger blocks can't be balanced over parts. Guess.
+#: Nodes of a merged block at most, as a share of a part, because larger blocks can't be balanced over parts.
 _MERGED_SHARE = 1 / 8
 
 
@@ -167,7 +166,7 @@ def _within(graph: GraphArrays, parts: NDArray[np.int32], first: int, last: int)
 
 def _restricted_indptr(graph: GraphArrays, parts: NDArray[np.int32]) -> NDArray[np.int64]:
     indptr = np.zeros(graph.num_nodes + 1, dtype=np.int64)
-    for first, last in row_spans(graph.indptr, _EDGES_PER_PIECE):
+    for first, last in row_spans(graph.indptr, PIECE):
         kept = np.concatenate([[0], np.cumsum(_within(graph, parts, first, last))])
         rows = graph.indptr[first : last + 1]
         indptr[first + 1 : last + 1] = np.diff(kept[rows - rows[0]])
@@ -175,7 +174,7 @@ def _restricted_indptr(graph: GraphArrays, parts: NDArray[np.int32]) -> NDArray[
 
 
 def _kept_pieces(graph: GraphArrays, parts: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
-    for first, last in row_spans(graph.indptr, _EDGES_PER_PIECE):
+    for first, last in row_spans(graph.indptr, PIECE):
         yield graph.indices[graph.indptr[first] : graph.indptr[last]][_within(graph, parts, first, last)]
 
 

@@ -20,13 +20,12 @@ from a3gnn.graphs.pyg_names import elsewhere
 from a3gnn.graphs.split import IDS, MASKS, SPLIT_NAMES, Split, ids_mask, masks_of, unused_splits
 from a3gnn.graphs.types import Types
 from a3gnn.graphs.validate import check_edge_shape, check_in_float32, num_rows
+from a3gnn.units import some_of
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch_geometric.data import Data, HeteroData, TemporalData
 
-#: Keys of a dict that a message lists. Guess.
-_MAX_NAMED = 10
 #: Remedies for data types that are often passed by mistake, by package and class.
 REMEDIES = {
     "torch_geometric.HeteroData": "a heterogeneous graph alone is taken as it is; data.to_homogeneous() can convert it",
@@ -188,7 +187,7 @@ def remedy_for(data: object) -> str:
     if isinstance(data, list | tuple) and data:
         return f"{remedy_for(data[0])}; {_SEVERAL}" if len(set(map(type, data))) == 1 else f"; {_SAVED_SET}"
     if isinstance(data, Mapping):
-        has = ", ".join(map(str, list(data)[:_MAX_NAMED]))
+        has = some_of(list(data))
         return f"; Data.from_dict(...) makes one of a dict with x, edge_index and y; this one has {has or 'nothing'}"
     names = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(data).__mro__]
     return next((f"; {REMEDIES[name]}" for name in names if name in REMEDIES), "")

@@ -26,13 +26,11 @@ from a3gnn.graphs.pyg_names import PYG_NAMES, near_pyg_names
 from a3gnn.graphs.split import MASKS, Split
 from a3gnn.storage.cache import VARIABLE, cache_root
 from a3gnn.storage.graph_copies import source_of
-from a3gnn.units import printable
+from a3gnn.units import MOST_CHARACTERS, printable
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-# Characters of another library's message that an error repeats. Guess.
-_MAX_CHARACTERS = 300
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _NETWORK = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError)
 #: Error numbers of a folder that can't be written or has no room.
@@ -254,7 +252,7 @@ def _fetching(spec: str, folder: Path) -> Iterator[None]:
         raise GraphError(f"{spec}: the download to {folder} was declined") from stop
     except Exception as error:  # data set classes may raise anything
         what = "downloaded" if _of_network(error) else "loaded"
-        said = " ".join(_COLORS.sub("", str(error)).split())[:_MAX_CHARACTERS]
+        said = " ".join(_COLORS.sub("", str(error)).split())[:MOST_CHARACTERS]
         raise GraphError(
             f"{spec} can't be {what} ({type(error).__name__}: {said}); {_remedy(error, folder)}"
         ) from error

@@ -14,10 +14,9 @@ from a3gnn.graphs.arrays import MAX_NODES, GraphArrays
 from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, is_labeled, unlabeled
 from a3gnn.graphs.types import Types
+from a3gnn.storage.npy import slices
 from a3gnn.units import count
 
-# Entries per check, so they stay in the processor's cache and a memory map of any size costs some MiB. Guess.
-_PIECE = 1 << 18
 _DTYPES = {
     "indptr": np.int64,
     "rows": np.int64,
@@ -238,9 +237,8 @@ def _wrong_csr_sizes(features: SparseFeatures, end: str) -> Iterator[Violation]:
 
 def _outside(name: str, array: NDArray[Any], low: int, high: int) -> Iterator[Violation]:
     least, most = 2**63, -(2**63)
-    for start in range(0, len(array), _PIECE):
-        piece = array[start : start + _PIECE]
-        least, most = min(least, int(piece.min())), max(most, int(piece.max()))
+    for some in slices(len(array)):
+        least, most = min(least, int(array[some].min())), max(most, int(array[some].max()))
     if len(array) and (least < low or most >= high):
         yield Violation(name, f"{name} must be in [{low}, {high}), got {least} to {most}")
 
@@ -248,8 +246,8 @@ def _outside(name: str, array: NDArray[Any], low: int, high: int) -> Iterator[Vi
 def _unsorted(
     indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32], *, repeats: bool = False
 ) -> Iterator[Violation]:
-    for start in range(0, len(indices) - 1, _PIECE):
-        piece = indices[start : start + _PIECE + 1]
+    for start, stop in ((some.start, some.stop) for some in slices(len(indices) - 1)):
+        piece = indices[start : stop + 1]
         falls = piece[1:] < piece[:-1] if repeats else piece[1:] <= piece[:-1]
         # The first entry of a row may be smaller than the entry before it.
         first, last = np.searchsorted(indptr, [start + 1, start + len(piece)])
@@ -264,8 +262,7 @@ def _unsorted(
 
 def _not_finite(name: str, values: NDArray[np.floating]) -> Iterator[Violation]:
     bad = 0
-    for start in range(0, len(values), _PIECE):
-        piece = values[start : start + _PIECE]
+    for piece in (values[some] for some in slices(len(values))):
         if piece.dtype == np.float16:  # isfinite of float16 is ten times slower than this test of the exponents
             exponents = np.uint16(0x7C00)
             bad += int(np.count_nonzero((piece.view(np.uint16) & exponents) == exponents))
@@ -317,8 +314,8 @@ def split_violations(graph: GraphArrays) -> Iterator[Violation]:
 
 def _first(left: NDArray[Any], right: NDArray[Any], breaks: Callable[..., Any]) -> int:
     """Returns the first index at which `breaks(left, right)` is true, or -1."""
-    for start in range(0, len(left), _PIECE):
-        found = breaks(left[start : start + _PIECE], right[start : start + _PIECE])
+    for some in slices(len(left)):
+        found = breaks(left[some], right[some])
         if found.any():
-            return start + int(found.argmax())
+            return int(some.start) + int(found.argmax())
     return -1

@@ -18,6 +18,7 @@ from a3gnn.graphs.labels import is_labeled, judged_nodes
 from a3gnn.graphs.validate import check_kind
 from a3gnn.option_names import option
 from a3gnn.seeding import generator
+from a3gnn.storage.npy import slices
 from a3gnn.units import count
 
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -40,10 +41,8 @@ _ELSEWHERE = tuple(
 SPLIT_NAMES = (*MASKS, *chain(*IDS, *_ELSEWHERE))
 _LIKE_A_SPLIT = re.compile(r"(^|_)(splits?|folds?|train|val|valid|validation|test)(_|$)", re.IGNORECASE)
 _SCHEME = "split:"
-# Train, validation and test shares of a `Data` without masks. Guess: no source prescribes them.
+# Train, validation and test shares of a `Data` without masks. No source prescribes them.
 _SHARES = (0.6, 0.2, 0.2)
-# Nodes per piece. Guess.
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,9 +268,9 @@ def _checked(name: str, ids: NDArray[Any] | None, mask: str, num_nodes: int) -> 
 def mask_ids(mask: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Returns the nodes that a mask selects, ascending, int32; it takes no int64 of all of them."""
     ids, done = np.empty(np.count_nonzero(mask), dtype=np.int32), 0
-    for at in range(0, len(mask), _PIECE):
-        found = np.flatnonzero(mask[at : at + _PIECE])
-        ids[done : done + len(found)] = found + at
+    for some in slices(len(mask)):
+        found = np.flatnonzero(mask[some])
+        ids[done : done + len(found)] = found + some.start
         done += len(found)
     return ids
 

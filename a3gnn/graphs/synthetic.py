@@ -17,12 +17,9 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.synthetic_recipe import Recipe
 from a3gnn.seeding import generator
 
-# Pairs per piece, 96 MiB of random numbers. The numbers of a piece are drawn array by array, so the size decides which
-# edges a recipe gives. Guess, and can't be changed: the same recipe must give the same graph.
-_PAIRS_PER_PIECE = 1 << 22
-# Values per piece, tens of MiB. CSR rows draw several arrays per piece, so the size decides which features a recipe
-# gives. Guess, and can't be changed: the same recipe must give the same graph.
-_VALUES_PER_PIECE = 1 << 22
+# Pairs, and values of features, per piece: up to 96 MiB of random numbers. These are drawn array by array, so the size
+# is part of the recipe: it decides which graph one gives.
+_PER_PIECE = 1 << 22
 # Labels, row starts of CSR features, and an id in one of the three sets.
 _NODE_DISK_BYTES = 8 + 8 + 4
 # Memory: labels, and what `edge_pairs` takes.
@@ -109,9 +106,9 @@ def edge_pairs(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[tuple[NDAr
     guide = guide_of(mass, len(mass))
     rng = generator(recipe.seed, "edges")
     remaining = pairs_of(recipe)
-    uniform = np.empty(3 * min(remaining, _PAIRS_PER_PIECE))
+    uniform = np.empty(3 * min(remaining, _PER_PIECE))
     while remaining:
-        count = min(remaining, _PAIRS_PER_PIECE)
+        count = min(remaining, _PER_PIECE)
         remaining -= count
         rng.random(out=uniform[: 3 * count])
         first, second = draw_pairs(mass, guide, inside_share, class_of, bounds, uniform[: 3 * count].reshape(3, count))
@@ -182,7 +179,7 @@ def _dense(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures]
     rng = generator(recipe.seed, "features")
     means = rng.standard_normal((recipe.classes, recipe.features), dtype=np.float32)
     means /= np.linalg.norm(means, axis=1, keepdims=True)
-    step = max(1, _VALUES_PER_PIECE // recipe.features)
+    step = max(1, _PER_PIECE // recipe.features)
     for start in range(0, recipe.nodes, step):
         wanted = labels[start : start + step]
         rows = rng.standard_normal((len(wanted), recipe.features), dtype=np.float32)
@@ -198,7 +195,7 @@ def _sparse(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[SparseFeature
     favorites = rng.random((recipe.classes, recipe.features)) < 1 / recipe.classes
     odds = np.where(favorites, 1 + recipe.classes / recipe.noise, 1.0)
     steps = np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1) + np.arange(recipe.classes)[:, None]
-    step = max(1, _VALUES_PER_PIECE // words)
+    step = max(1, _PER_PIECE // words)
     for start in range(0, recipe.nodes, step):
         wanted = labels[start : start + step]
         # Class c's distribution lies in [c, c + 1) of one long cumulative row: all words are one search.

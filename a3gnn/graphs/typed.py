@@ -21,7 +21,7 @@ from a3gnn.graphs.pyg import array_of, edge_attributes, typed_of
 from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.graphs.split import MASKS
 from a3gnn.graphs.validate import check_edge_shape, check_ends, check_features
-from a3gnn.units import count, printable
+from a3gnn.units import count, printable, some_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,8 +36,6 @@ _OF_EDGES = {
     "edge_time": "time",
     **{name: name for name in ("edge_weight", "edge_attr", "edge_y", "edge_y_reg", "edge_split")},
 }
-#: Types or relations that a note lists. Guess.
-_MAX_NAMED = 5
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 #: Attributes that a reverse relation shares. Targets are left out, so that each is predicted once.
 _SHARED = ("time", "edge_weight", "edge_attr", "edge_split")
@@ -240,8 +238,7 @@ def _notes(data: HeteroData, types: Collection[str]) -> list[str]:
         ("types without an edge", [(kind,) for kind in types if kind not in ends], len(types)),
     ]
     return [
-        f"{what} ({len(names)} of {total}): {', '.join(map(' '.join, names[:_MAX_NAMED]))}"
-        + (", ..." if len(names) > _MAX_NAMED else "")
+        f"{what} ({len(names)} of {total}): {some_of([' '.join(name) for name in names])}"
         for what, names, total in found
         if names
     ]

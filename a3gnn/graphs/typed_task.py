@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,10 @@ from a3gnn.graphs.validate import check_features, check_labels, check_masks
 from a3gnn.option_names import option
 from a3gnn.storage.cache import cache_root
 from a3gnn.storage.graph_copies import recall, source_of
-from a3gnn.units import count, printable
+from a3gnn.units import count, printable, some_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, HeteroData
-
-#: Relations that a note lists. Guess.
-_MAX_NAMED = 5
 
 
 def load_task(spec: str | Path, split: Split | None = None) -> GraphArrays:
@@ -100,22 +98,15 @@ def typed_task(
         UsageError: The target is no type of the graph, or is needed.
     """
     with naming_graph(name):
-        if not is_hetero(data) and not target.is_relation:
-            raise GraphError(f"its edges are events with times; {REMEDIES['torch_geometric.TemporalData']}")
-        check_typed(data)
-        found, numbers = counted(data)
-        numbers = {kind: numbers.get(kind, 0) for kind in found.node_types}
+        found, numbers = _counted(data, target)
         if target.is_relation:
             return _link_graph(found, numbers, name, target, split, mirrored=mirrored, source=source)
         kind = _predicted(found, target, labeled)
         lists, notes = _edge_lists(found, numbers, mirrored)
         features, of_features = _features(found, numbers)
         labels, masks, of_masks = _labels(found[kind], numbers[kind], split, labeled)
-        if labeled and not any(one.target == kind and len(edges.sources) for one, edges in lists.items()):
-            raise GraphError(
-                f"the target {kind} must have in-neighbors in a relation, got none; torch_geometric.transforms."
-                "ToUndirected()(data) adds reverse relations"
-            )
+        if labeled:
+            _check_reached(kind, lists)
         values = _edge_values(found, lists)
     notes = (*notes, *of_features, *of_masks)
     pairs = [np.stack([one.sources, one.targets]) for one in lists.values()]
@@ -130,24 +121,53 @@ def typed_task(
     columns, placed = _placed(schema, lists, values, rows, indices)
     types = Types(schema, rows, features, kind, edge_columns=columns)
     judged, outputs, of_labels = judged_labels(labels, masks) if labeled else (labels, 0, ())
-    train_ids, val_ids, test_ids = (
-        (types.first + np.flatnonzero(masks.get(mask, ()))).astype(np.int32) for mask in MASKS
-    )
+    parts = [(types.first + np.flatnonzero(masks.get(mask, ()))).astype(np.int32) for mask in MASKS]
+    notes = (*notes, *of_labels, *edge_notes(len(edges.indices), 0, len(indices), placed))
+    judged = _through_all(judged, types, edges.num_nodes)
+    return _with_types(types, indices, placed, judged, outputs, parts, name=name, notes=notes, source=source)
+
+
+def _counted(data: Data | HeteroData, target: Target) -> tuple[HeteroData, dict[str, int]]:
+    """Returns checked `data` with types, and the number of nodes of each."""
+    if not is_hetero(data) and not target.is_relation:
+        raise GraphError(f"its edges are events with times; {REMEDIES['torch_geometric.TemporalData']}")
+    check_typed(data)
+    found, numbers = counted(data)
+    return found, {kind: numbers.get(kind, 0) for kind in found.node_types}
+
+
+def _check_reached(kind: str, lists: Mapping[Relation, EdgeList]) -> None:
+    if not any(one.target == kind and len(edges.sources) for one, edges in lists.items()):
+        raise GraphError(
+            f"the target {kind} must have in-neighbors in a relation, got none; torch_geometric.transforms."
+            "ToUndirected()(data) adds reverse relations"
+        )
+
+
+def _with_types(
+    types: Types,
+    indices: NDArray[np.int32],
+    placed: Mapping[str, NDArray[np.float32]],
+    labels: NDArray[Any],
+    outputs: int,
+    parts: Sequence[NDArray[np.int32]],
+    **told: Any,
+) -> GraphArrays:
+    """Returns a graph with `types`: its in-neighbors, values of edges, labels, and train, validation and test ids."""
+    train_ids, val_ids, test_ids = parts
     return GraphArrays(
-        name=name,
         indptr=types.row_ends,
         indices=indices,
-        features=DenseFeatures(np.empty((edges.num_nodes, 0), dtype=np.float32)),
-        labels=_through_all(judged, types, edges.num_nodes),
+        features=DenseFeatures(np.empty((sum(types.schema.num_nodes), 0), dtype=np.float32)),
+        labels=labels,
         train_ids=train_ids,
         val_ids=val_ids,
         test_ids=test_ids,
         num_classes=outputs,
-        notes=(*notes, *of_labels, *edge_notes(len(edges.indices), 0, len(indices), placed)),
-        source=source,
         types=types,
         edge_attr=placed.get("edge_attr"),
         edge_weight=placed.get("edge_weight"),
+        **told,
     )
 
 
@@ -200,23 +220,9 @@ def _link_graph(
     mirrors = _mirrors(schema, target, every) if ranks is None else ()
     links = Links.of(schema, target.kind, task.pairs, task.kinds, mirrors, ranks)
     types = Types(schema, indptr, features, target.kind, links, columns, edges.times)
-    train_ids, val_ids, test_ids = (np.flatnonzero(task.part == code).astype(np.int32) for code in range(3))
-    return GraphArrays(
-        name=name,
-        indptr=types.row_ends,
-        indices=indices,
-        features=DenseFeatures(np.empty((sum(numbers.values()), 0), dtype=np.float32)),
-        labels=task.labels,
-        train_ids=train_ids,
-        val_ids=val_ids,
-        test_ids=test_ids,
-        num_classes=task.outputs,
-        notes=(*of_lists, *of_features, *task.notes, *edge_notes(len(edges.indices), 0, len(indices), placed)),
-        source=source,
-        types=types,
-        edge_attr=placed.get("edge_attr"),
-        edge_weight=placed.get("edge_weight"),
-    )
+    parts = [np.flatnonzero(task.part == code).astype(np.int32) for code in range(3)]
+    notes = (*of_lists, *of_features, *task.notes, *edge_notes(len(edges.indices), 0, len(indices), placed))
+    return _with_types(types, indices, placed, task.labels, task.outputs, parts, name=name, notes=notes, source=source)
 
 
 def _mirrors(schema: Schema, target: Target, lists: dict[Relation, EdgeList]) -> list[tuple[int, int]]:
@@ -301,9 +307,7 @@ def _edge_lists(
             added.append(name)
     if not added:
         return lists, ()
-    more = f" and {len(added) - _MAX_NAMED} more" if len(added) > _MAX_NAMED else ""
-    which = f"{', '.join(added[:_MAX_NAMED])}{more}"
-    return lists, (f"{count(len(added), 'relation')} without a reverse got one, rev_NAME: {which}",)
+    return lists, (f"{count(len(added), 'relation')} without a reverse got one, rev_NAME: {some_of(added)}",)
 
 
 def _edge_values(data: HeteroData, lists: dict[Relation, EdgeList]) -> dict[Relation, dict[str, NDArray[Any]]]:

@@ -12,10 +12,8 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import MAX_NODES
 from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import is_labeled, unlabeled
+from a3gnn.storage.npy import slices
 from a3gnn.units import count
-
-# Entries per check, so a memory map of any size costs tens of MiB. Guess.
-_PIECE = 1 << 22
 
 
 def check_edges(edge_index: NDArray[Any], num_nodes: int, contents: bool = True) -> None:
@@ -201,7 +199,7 @@ def _check_csr(features: SparseFeatures) -> None:
 def _falls(values: NDArray[Any]) -> bool:
     """Returns whether a value is below the one before it."""
     before, after = values[:-1], values[1:]
-    return any((after[at : at + _PIECE] < before[at : at + _PIECE]).any() for at in range(0, len(after), _PIECE))
+    return any((after[some] < before[some]).any() for some in slices(len(after)))
 
 
 def _check_array(name: str, array: NDArray[Any], kinds: str, ndim: int, remedy: str) -> None:
@@ -219,10 +217,9 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
     Raises:
         GraphError: A value is not.
     """
-    step = max(1, _PIECE // max(values.shape[-1] if values.ndim == 2 else 1, 1))
     check = Finite(name)
-    for start in range(0, len(values), step):
-        check.add(values[start : start + step])
+    for some in slices(len(values), values.shape[-1] if values.ndim == 2 else 1):
+        check.add(values[some])
     check.end()
 
 
@@ -272,8 +269,8 @@ def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
 
 def _check_label_values(labels: NDArray[Any]) -> None:
     infinite = known = 0
-    for at in range(0, len(labels), _PIECE):
-        piece = labels[at : at + _PIECE]
+    for some in slices(len(labels)):
+        piece = labels[some]
         with np.errstate(over="ignore"):  # an overflow is reported as a GraphError
             check_in_float32("y", piece, piece.astype(np.float32))
         infinite += int(np.count_nonzero(np.isinf(piece)))
@@ -287,10 +284,9 @@ def _check_label_values(labels: NDArray[Any]) -> None:
 
 
 def _check_rows(labels: NDArray[Any]) -> None:
-    step = max(1, _PIECE // labels.shape[1])
     ones_and_more = labeled = 0
-    for start in range(0, len(labels), step):
-        piece = labels[start : start + step]
+    for some in slices(len(labels), labels.shape[1]):
+        piece = labels[some]
         without = np.isnan(piece) | (piece == -1) if piece.dtype.kind == "f" else piece == -1
         if not (without | (piece == 0) | (piece == 1)).all():
             raise GraphError(

@@ -29,23 +29,24 @@ from a3gnn.sampling.exact_share import Reach, exact_share
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.units import count, format_size
 
-# The first share of a loop is this part of its mini-batch, because nothing is known yet. Guess.
+# Numbers that name no evidence of their own were tested together: 960 unseen cases of `python -m
+# benchmarks.memory_contract`, whose results docs/design/engine.md lists.
+# The first share of a loop is this part of its mini-batch, because nothing is known yet.
 _FIRST = 1 / 16
 # Rows of a model's width that a pass keeps in each layer, per node and per edge, before one was measured, and bytes
 # beside them. By 80 first passes of `python -m benchmarks.memory_contract` (cases 5000 to 5079), of which the largest
-# took .99 of the guess.
+# took .99 of the estimate.
 _ROWS_PER_NODE, _ROWS_PER_EDGE, _BESIDE_ROWS = 8, 5, 2 << 20
-# The width of a model that isn't known, and the safety of the first guess then. Guesses.
+# The width of a model that isn't known, and the factor of its estimate.
 _WIDTH, _SAFETY = 256, 4
-# A first mini-batch is loaded whole if it leaves this many times its own bytes: the loop may not ask for shares. Guess.
+# A first mini-batch is loaded whole if it leaves this many times its own bytes: the loop may not ask for shares.
 _LEAVES = 4
-# A share is planned for this part of what fits, so that most plans hold at once. Guess.
+# A share is planned for this part of what fits, so that most plans hold at once.
 _AIM = 0.95
-# Most passes whose live blocks are measured, which takes twice the time. Guess.
+# Most passes whose live blocks are measured, which takes twice the time.
 _MEASURED = 16
 # A heap that keeps freed pages takes this many times a pass's live blocks at first, and a tenth more each time that
-# free blocks had to go back, up to the last. Guesses: 1.2 to 1.8 times in 20 cases of
-# `python -m benchmarks.memory_contract`.
+# free blocks had to go back, up to the last: 1.2 to 1.8 times in 20 cases.
 _SPREAD, _MORE_SPREAD, _MOST_SPREAD = 1.5, 1.1, 2.0
 # Blocks that are mapped take this many times the time, so shares are not made smaller than this part to avoid them. By
 # 12 such cases: 1.3 to 3.4 times.
@@ -55,11 +56,11 @@ _MAPPED = 2
 _WHOLE = 1.2
 # The smallest limit is named with this much more, because it is printed in three digits.
 _ROUNDED = 1.01
-# A measured pass that takes this many times the predicted bytes, which are an upper bound, has memory beside it. Guess.
+# A measured pass that takes this many times the predicted bytes, which are an upper bound, has memory beside it.
 _SPIKE = 1.5
 # Mini-batches after which a loop holds what it will: its optimizer's state, and gradients.
 _SETTLED = 3
-# Features go to disk from the start if their copy would take more than this part of the memory that is left. Guess.
+# Features go to disk from the start if their copy would take more than this part of the memory that is left.
 _MOST_FEATURES = 0.5
 
 _LINES = (
@@ -183,7 +184,7 @@ class LimitedBatches:
         else:
             room = self._level.cap_bytes - self._level.trimmed().used
             must = self._mixing() is not None and self._least(size) <= room
-            loop.whole = must or self._guess(batch.subgraph) <= room
+            loop.whole = must or self._estimate(batch.subgraph) <= room
             loaded = loop.whole or _LEAVES * self._bytes_of(size) <= room
         if not loaded:
             if (name := self._mixing()) is not None:
@@ -266,7 +267,7 @@ class LimitedBatches:
             size = self.size_of(part)
             if seeds == 1 and self._least(size) > room:
                 self._refuse(size, None)
-            over = max(size.over(most) / _FIRST, self._guess(part) / max(room, 1))
+            over = max(size.over(most) / _FIRST, self._estimate(part) / max(room, 1))
             if over <= 1 or seeds == 1:
                 return part
             seeds = max(1, min(seeds - 1, int(seeds / over)))
@@ -418,8 +419,8 @@ class LimitedBatches:
     def _mixing(self) -> str | None:
         return mixing_module(self._modules)
 
-    def _guess(self, part: Subgraph) -> float:
-        """Returns a guess, too large rather than too small, of the bytes of a pass before any was measured."""
+    def _estimate(self, part: Subgraph) -> float:
+        """Returns an estimate of the bytes of a pass before any was measured, too large rather than too small."""
         own, size, layers = self._pipeline.store.num_features, self.size_of(part), part.num_layers
         if self._model is None:
             width, entry_bytes = _SAFETY * max(own, _WIDTH), 4

@@ -10,26 +10,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Measured passes that are remembered. Guess.
+# Numbers that name no evidence of their own were tested together: 960 unseen cases of `python -m
+# benchmarks.memory_contract`, whose results docs/design/engine.md lists.
+# Measured passes that are remembered.
 _REMEMBERED = 32
 # Passes from which a line is fitted; fewer give bounds alone. One is fitted anew after as many passes more as this
-# part of them. Guesses: a fit takes .6 ms.
+# part of them: a fit takes .6 ms.
 _FITTED_FROM, _FITTED_AGAIN = 6, 1 / 4
 # The margin over a prediction: this share, one that falls with the root of the measured passes, the largest error so
 # far, and a few pages. By 224 measured passes of 25 cases of `python -m benchmarks.memory_contract`, of which 3 were
 # above it.
 _LEAST_MARGIN, _EARLY_MARGIN, _PAGES_BYTES = 0.05, 0.3, 1 << 20
-# Sizes are alike up to this ratio. Guess.
+# Sizes are alike up to this ratio.
 _ALIKE = 1.25
-# Passes of about one size that are measured before they count as known. Guess.
-_ENOUGH_ALIKE = 4
-# Part of a pass that may be constant, for predictions of smaller ones. Guess.
+# Passes of about one size that are measured before they count as known; passes that keep the limit before an excess is
+# forgotten, and passes after that in which another one shows that it was no spike.
+_ENOUGH_ALIKE, _FORGOTTEN_AFTER, _ON_TRIAL = 4, 4, 2
+# Part of a pass that may be constant, for predictions of smaller ones.
 _CONSTANT = 0.25
-# By how much a pass may be larger than any measured one: small passes take memory in steps of pages. Guess.
+# By how much a pass may be larger than any measured one: small passes take memory in steps of pages.
 MOST_GROWTH = 4.0
-# Passes that keep the limit before an excess is forgotten, and passes after that in which another one shows that it was
-# no spike. Guesses.
-_FORGOTTEN_AFTER, _ON_TRIAL = 4, 2
 
 
 class Size(NamedTuple):

@@ -36,6 +36,7 @@ from a3gnn.loader.pyg_attributes import (
 from a3gnn.loader.times import NodeTimes, times_of
 from a3gnn.parts.opening import graph_of
 from a3gnn.storage.mapping import file_behind
+from a3gnn.storage.npy import slices
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, FeatureStore, GraphStore, HeteroData
@@ -310,8 +311,7 @@ def _features(x: Any, num_nodes: int) -> DenseFeatures | SparseFeatures | None:
 
 def _is_finite(x: NDArray[np.floating]) -> bool:
     """Returns whether all of `x` is finite; needs only a few MiB, even for a memory map."""
-    rows = max(1, (1 << 18) // x.shape[1])  # entries that fit the processor's cache; guess
-    return all(bool(np.isfinite(x[first : first + rows]).all()) for first in range(0, len(x), rows))
+    return all(bool(np.isfinite(x[some]).all()) for some in slices(*x.shape))
 
 
 def _graph(edges: Edges, features: DenseFeatures | SparseFeatures | None = None) -> Graph:

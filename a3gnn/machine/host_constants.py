@@ -22,11 +22,12 @@ from a3gnn.storage.csr_tensor import csr
 _ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10
 #: Larger than most last-level caches; rows of 400 bytes. Guess.
 _TABLE_BYTES, _ROW_FLOATS = 1 << 27, 100
-#: Some tenths of a second of random reads. Guess.
+#: Random reads: some tenths of a second, in which a user waits.
 _READS = 4_000_000
-#: Reads and seconds for each constant in a check: calls are short, so some run undisturbed. Guesses.
+#: Reads and seconds for each constant in a check: a third of a second in all. Calls are short, so some run
+#: undisturbed.
 _CHECKED_READS, _CHECK_SECONDS = 1 << 18, 0.06
-#: Repetitions, and their seconds. The fastest repetition counts, because other work only ever slows one down. Guesses.
+#: Repetitions, and their seconds. The fastest repetition counts, because other work only ever slows one down.
 _MIN_REPEATS, _MAX_REPEATS, _SECONDS = 3, 50, 0.25
 
 

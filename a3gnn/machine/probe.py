@@ -85,7 +85,8 @@ def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
     kept = [found for path in kept_at(host, cache).parent.glob(f"*-v{PROBE_VERSION}.json") if (found := _read(path))]
     if not kept:
         return None
-    same = [one for one in kept if _without_device(one).fingerprint == host.fingerprint]
+    none: dict[str, Any] = {"device": "", "num_devices": 0, "device_memory_bytes": 0}
+    same = [one for one in kept if dataclasses.replace(one, **none).fingerprint == host.fingerprint]
     if len(same) == 1 and same[0].has_device == _shows_device():
         return dataclasses.replace(same[0], host_memory_bytes=host.host_memory_bytes)
     with Worker() as worker:
@@ -172,10 +173,6 @@ def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = 
 def newer(kept: MachineProfile, again: MachineProfile, changed: Collection[str]) -> MachineProfile:
     """Returns `kept` with the `changed` constants from `again`; constants on which two probes agree stay."""
     return dataclasses.replace(kept, **{name: getattr(again, name) for name in changed})
-
-
-def _without_device(machine: Hardware) -> Hardware:
-    return dataclasses.replace(machine, device="", num_devices=0, device_memory_bytes=0)
 
 
 def _shows_device() -> bool | None:

@@ -17,7 +17,7 @@ from a3gnn.pipeline.pairs import LinkExamples, Rivals
 from a3gnn.sampling.link_history import node_columns, pair_columns
 from a3gnn.task import Task
 
-#: Hidden columns of `PastLinks`. Guess.
+#: Hidden columns of `PastLinks`, a hyperparameter that no tune searches.
 _PAST_WIDTH = 32
 
 

@@ -15,7 +15,7 @@ from a3gnn.models.layers.block import csr_matmul
 from a3gnn.models.layers.compiled import is_traced
 from a3gnn.models.layers.layer import linear
 
-#: Columns of the encoding of an age. Guess.
+#: Columns of the encoding of an age, a hyperparameter that no tune searches.
 _STEPS = 16
 #: The least age, in the units of times: "now" may be the time of the last event.
 _LEAST_AGE = 1e-6

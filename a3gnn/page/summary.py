@@ -37,7 +37,7 @@ PARTS = (
     *("sampling neighbors", "gathering rows", "copying to the device"),
     *("matrix products", "sums over neighbors", "activations", "optimizer", "overhead of launching operations"),
 )
-#: The least predicted gain of a named knob, and the most knobs that are named. Guesses.
+#: The least predicted gain of a named knob, and the most knobs that are named: a line of text.
 _LEAST_GAIN, _MOST_NAMED = 1.05, 4
 
 

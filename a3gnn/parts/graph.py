@@ -21,12 +21,14 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.option_names import option
 from a3gnn.parts.client import Held, PartsClient
+from a3gnn.parts.link import MOST_AT_ONCE
+from a3gnn.parts.protocol import ASKED_BYTES
 from a3gnn.sampling.hops import NeighborDraw
 from a3gnn.task import Task
 from a3gnn.units import count, format_size
 
-#: Bytes of rows per group of requests in a read of any size. Guess.
-_READ_BYTES = 1 << 26
+#: Bytes of rows per group of requests in a read of any size: as many requests as are in flight at once.
+_READ_BYTES = MOST_AT_ONCE * ASKED_BYTES
 #: Cache policies that rank rows without the whole adjacency.
 POLICIES = ("degree", *DYNAMIC_POLICIES)
 #: Knobs with a single allowed value over parts: the value, and the reason.

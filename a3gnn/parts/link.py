@@ -16,15 +16,16 @@ from typing import Any, NamedTuple
 from a3gnn._imports import optional
 from a3gnn.addresses import check_token
 from a3gnn.errors import GraphServerError
+from a3gnn.notify import LOOK_S
 from a3gnn.parts.protocol import METHODS, SERVICE, TOKEN_HEADER, TOKEN_VARIABLE
 from a3gnn.units import count, format_duration, format_size
 
 #: Seconds until a request without an answer is sent again. Guess: a cold disk's slowest answers take a few.
 _ANSWER_S = 20.0
-#: Seconds between two attempts: the first pause, doubled each time up to the longest. Guesses.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+#: Most seconds between two attempts. The first pause is `LOOK_S`, and each one is twice as long as the one before.
+_LONGEST_PAUSE_S = 2.0
 #: Requests to a server in flight at once; further ones wait in the queue. Guess.
-_MOST_AT_ONCE = 16
+MOST_AT_ONCE = 16
 #: Seconds between two checks whether waiting must end.
 _LOOK_S = 1.0
 #: gRPC's code of an overloaded server.
@@ -172,7 +173,7 @@ class PartLink:
     def _send_next(self) -> None:
         while True:
             with self._lock:
-                if not self._queue or self._under_way >= _MOST_AT_ONCE:
+                if not self._queue or self._under_way >= MOST_AT_ONCE:
                     return
                 self._under_way += 1
                 answer = self._queue.popleft()
@@ -272,7 +273,7 @@ class Answer:
             self._link.waited(monotonic() - began)
 
     def _wait(self) -> bytes:
-        link, since, attempts, pause = self._link, 0.0, 0, _FIRST_PAUSE_S
+        link, since, attempts, pause = self._link, 0.0, 0, LOOK_S
         while True:
             try:
                 answer: bytes = self._ended().result()

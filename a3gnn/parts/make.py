@@ -23,13 +23,11 @@ from a3gnn.parts.part import ROLES, write_meta
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.mapping import settle
-from a3gnn.storage.npy import NpyWriter
+from a3gnn.storage.npy import PIECE, NpyWriter, slices
 from a3gnn.units import count
 
 #: Most parts: a node's part is a byte.
 MOST_PARTS = 256
-# Bytes of features, and edges, per copy. Guesses.
-_PIECE_BYTES, _PIECE_EDGES = 1 << 24, 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +165,15 @@ def _write(
         roles[np.isin(nodes, getattr(graph, name), assume_unique=True)] = role
     loops, cut = np.zeros(len(nodes), dtype=np.uint8), 0
     with NpyWriter(folder / "indices.npy", np.int32) as writer:
-        for first, last in row_spans(indptr, _PIECE_EDGES):
+        for first, last in row_spans(indptr, PIECE):
             own, slots = row_slots(graph.indptr, nodes[first:last])
             found, targets = graph.indices[slots], np.repeat(nodes[first:last], np.diff(own))
             loops[np.searchsorted(nodes, targets[found == targets])] = 1
             cut += int(np.count_nonzero(parts[found] != parts[nodes[0]]))
             writer.append(found)
     with NpyWriter(folder / "x.npy", features.array.dtype, graph.num_features) as writer:
-        step = max(1, _PIECE_BYTES // max(1, int(features.row_bytes)))
-        for start in range(0, len(nodes), step):
-            writer.append(features.array[nodes[start : start + step]])
+        for some in slices(len(nodes), graph.num_features):
+            writer.append(features.array[nodes[some]])
     small = {"nodes": nodes, "indptr": indptr, "roles": roles, "loops": loops, "entries": entries[nodes]}
     for name, array in {**small, "labels": graph.labels[nodes]}.items():
         np.save(folder / f"{name}.npy", array)

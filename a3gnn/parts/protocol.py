@@ -31,7 +31,8 @@ PROTOCOL_VERSION = 1
 TOKEN_HEADER = "authorization"
 #: Environment variable with the token, for servers and clients.
 TOKEN_VARIABLE = "A3GNN_PARTS_TOKEN"
-#: Most bytes of an answer that a request asks for; more data travels in parallel requests. Guess.
+#: Most bytes of an answer that a request asks for; more data travels in parallel requests. gRPC takes as many
+#: in a message by default.
 ASKED_BYTES = 1 << 22
 #: Most node ids per request, and most bytes per answer, except for the row of a single node.
 MAX_IDS, MAX_ANSWER_BYTES = 1 << 20, 2 * ASKED_BYTES

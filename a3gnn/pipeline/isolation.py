@@ -28,10 +28,10 @@ from a3gnn.threads.ordered_map import ordered_map
 MiniBatches: TypeAlias = Generator[MiniBatch, None, None]
 Run: TypeAlias = Callable[[int, Iterable[PlannedBatch]], MiniBatches]
 
-# Mini-batches to sample and gather for timing, warm-up steps, and repetitions of each number of threads. Guesses.
+# Mini-batches to sample and gather for timing, warm-up steps, and repetitions of each number of threads: the
+# protocol of docs/design/isolation.md.
 PROFILED, WARM_UP, REPEATS = 4, 2, 3
 # A step on one of many cores may take as long as an epoch, so training is timed with at least an eighth of the cores.
-# Guess.
 _MAX_CORES_PER_THREAD = 8
 # More than one core's share of a processor's caches. Guess.
 _COPIED_BYTES = 1 << 25

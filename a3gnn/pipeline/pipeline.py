@@ -170,30 +170,30 @@ class Pipeline:
         self._graph = graph
         self._device, self._fanouts = device, fanouts
         self.store, self.sampler = self._open_sources(graph, adjacency)
-        on_host, tabled, aggregator = (
-            not self.store.is_sparse and device == "cpu" and options.features is None,
-            table is not None,
-            options.aggregator,
-        )
-        # gcn weighs rows by degrees within the rows it reads, but a share needs the degrees of the whole mini-batch.
-        if not (tabled or (self.store.can_aggregate and (shares is None or aggregator != "gcn"))):
-            aggregator = None
-        width = input_width(None if tabled else aggregator, self.store.num_features)
-        buffers = BufferPool(width, spare=most_held(config, shares), dtype=options.dtype) if on_host else None
-        sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
-        reading = not options.reuse_buffers, aggregator, tabled, options.dtype, options.edge_values
-        made = sampler, self.store, graph.labels, device, None if options.deferred else buffers, *reading
-        kind = DeferredStages if options.deferred else Stages
-        if isinstance(shares, Dividing):
-            self._stages: Stages = DividedStages(*made, dividing=shares)
-        else:
-            self._stages = kind(*made, pairs=options.pairs)
+        self._stages = self._open_stages()
         self._overlap = OverlapPolicy(config.num_workers)
         self.on_worker_start: Callable[[], None] | None = None
         given = self._config.resources if options.resources is None else options.resources
         self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
         self._kept: MiniBatch | None = None
+
+    def _open_stages(self) -> Stages:
+        options, store = self._options, self.store
+        shares, tabled, aggregator = options.shares, options.table is not None, options.aggregator
+        # gcn weighs rows by degrees within the rows it reads, but a share needs the degrees of the whole mini-batch.
+        if not (tabled or (store.can_aggregate and (shares is None or aggregator != "gcn"))):
+            aggregator = None
+        buffers = None
+        if not store.is_sparse and self._device == "cpu" and options.features is None and not options.deferred:
+            width = input_width(None if tabled else aggregator, store.num_features)
+            buffers = BufferPool(width, spare=most_held(self._config, shares), dtype=options.dtype)
+        sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
+        reading = not options.reuse_buffers, aggregator, tabled, options.dtype, options.edge_values
+        made = sampler, store, self._graph.labels, self._device, buffers, *reading
+        if isinstance(shares, Dividing):
+            return DividedStages(*made, dividing=shares)
+        return (DeferredStages if options.deferred else Stages)(*made, pairs=options.pairs)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
         """Returns the mini-batches of `epoch` in order, beginning with index `start`.

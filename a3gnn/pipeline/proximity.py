@@ -14,11 +14,11 @@ from a3gnn.errors import UsageError
 from a3gnn.seeding import generator
 from a3gnn.storage.compiled import njit, readonly
 
-#: Maximum number of sequences. Guess.
+#: Maximum number of sequences. docs/design/seed_order.md has orders by it.
 _MAX_SEQUENCES = 128
-#: Maximum ratio of the shuffling error to a random order's; a quarter of the batch size has the same effect. Guess.
+#: Maximum ratio of the shuffling error to a random order's; a quarter of the batch size has the same effect.
 _MAX_ERROR_RATIO = 2
-#: Epochs over which shuffling errors are averaged. Guess.
+#: Epochs over which shuffling errors are averaged, so that one draw of the cuts does not decide.
 _EPOCHS = 4
 
 

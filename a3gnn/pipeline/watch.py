@@ -18,7 +18,7 @@ from a3gnn.units import format_duration
 WatchedStage = Literal["sampling", "loading", "transfer", "propagation", "synchronization", "update"]
 #: Stages in which a trainer waits for others.
 _TRAINING: tuple[WatchedStage, ...] = ("propagation", "synchronization")
-#: Number of spans to keep: some thousand mini-batches of two trainers. Guess.
+#: Number of spans to keep, some 2 MB: those of some thousand mini-batches of two trainers.
 _KEPT = 1 << 14
 
 

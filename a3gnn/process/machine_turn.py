@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from a3gnn.storage.claim import MAX_HOLDER_BYTES, holder_of, this_process
+from a3gnn.storage.claim import holder_of, this_process
+from a3gnn.units import MOST_CHARACTERS
 
 #: Environment variable with the path of the lock file; by default one in /tmp.
 LOCK_VARIABLE = "A3GNN_MACHINE_LOCK"
@@ -86,7 +87,7 @@ def _take(notify: Callable[[str], None]) -> int:
         raise
     with suppress(OSError):  # another user's file may be read-only; then the holder stays unknown
         os.ftruncate(file, 0)
-        os.pwrite(file, os.fsencode(this_process(_held.name))[:MAX_HOLDER_BYTES], 0)
+        os.pwrite(file, os.fsencode(this_process(_held.name))[:MOST_CHARACTERS], 0)
     return file
 
 

@@ -21,9 +21,9 @@ ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILIN
 _FILE = re.compile(rb"^RssFile:\s+(\d+) kB", re.MULTILINE)
 #: The kernel's mark of the most pages, of files or not, that were resident at once; and the pages in swap space.
 _MARK, _SWAPPED = (re.compile(rb"^%s:\s+(\d+) kB" % name, re.MULTILINE) for name in (b"VmHWM", b"VmSwap"))
-#: Reserve as a share of the machine's memory, or of a limit. Guess.
+#: Reserve as a share of the machine's memory, or of a limit, which docs/design/tuning.md promises.
 RESERVE_SHARE = 0.05
-#: Largest reserve as a share of the free memory, because a large machine in use has little free for long. Guess.
+#: Largest reserve as a share of the free memory, because a large machine in use has little free for long.
 _FREE_SHARE = 0.25
 #: Description of the limit of a process that is its own memory plus `spare_bytes`, for messages.
 FREE_LIMIT = "its memory at the start plus the machine's free memory, less a reserve"

@@ -17,7 +17,7 @@ from a3gnn.profiling.request import PARTITIONING, CurvePlan, CurveRules
 from a3gnn.setting import Setting
 from a3gnn.storage.cache import cache_root
 
-#: Most bytes of all states together. Guess: enough for some hundred common models of up to a few megabytes each.
+#: Most bytes of all states together: enough for some hundred common models of up to a few megabytes each.
 MOST_BYTES = 1 << 30
 _TAKEN_OVER = " (taken over from an earlier trial)"
 

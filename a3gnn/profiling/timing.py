@@ -17,14 +17,15 @@ from a3gnn.threads.core_time import stretch
 
 TimedStep = TypeVar("TimedStep")
 
-#: Most windows timed beyond the plan's because of disturbances. Guess: by default, a trial on a machine that is never
+#: Most windows timed beyond the plan's because of disturbances: by default, a trial on a machine that is never
 #: quiet then takes twice as long.
 MOST_REPEATS = 0 if QUICK else 3
 #: Other processes disturb a window in which they take more than this share of the machine's cores,
 _DISTURBING_SHARE = 0.1
-#: and more than these core-seconds, because the kernel counts in ticks of a hundredth on each core. Guess.
+#: and more than these core-seconds: five ticks, because the kernel counts in ticks of a hundredth on each core.
 _LEAST_DISTURBING_S = 0.05
-#: Stolen time is subtracted from a window. Beyond this share of the cores that is too rough: it disturbs too. Guess.
+#: Stolen time is subtracted from a window. Beyond this share of the cores that is too rough: it disturbs too, by the
+#: definition in docs/architecture.md.
 _DISTURBING_STOLEN_SHARE = 0.3
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ from a3gnn.task import Task
 
 #: Values of a pair in one list of last links, and of a node's links in one direction.
 _OF_LIST, _OF_NODE = 4, 3
-#: Divides logarithms of numbers of links, so that all values are about as large: e**8 is 3,000 links. Guess.
+#: Divides logarithms of numbers of links, so that all values are about as large: e**8 is 3,000 links.
 _SCALE = 8.0
-#: The link whose place tells how often a node has had links of late, from the last. Guess.
+#: The link whose place tells how often a node has had links of late, from the last: a
+#: hyperparameter, which no tune searches.
 _RECENT = 10
 
 
@@ -39,6 +41,10 @@ class Rows(NamedTuple):
         order = np.argsort(own, kind="stable").astype(np.int32)
         indptr = np.searchsorted(own[order], np.arange(links.num_nodes[end] + 1))
         return cls(readonly(indptr), readonly(order), readonly(others[order]))
+
+
+#: Shared by training and evaluation.
+_rows: WeakKeyDictionary[Links, tuple[Rows, Rows]] = WeakKeyDictionary()
 
 
 class LinkHistory(NamedTuple):
@@ -69,7 +75,9 @@ class LinkHistory(NamedTuple):
     @classmethod
     def of(cls, links: Links, last: int) -> Self:
         """Returns the history of `links`, which have times."""
-        return cls(Rows.of(links, 0), Rows.of(links, 1), last, links.ends[0] == links.ends[1])
+        if links not in _rows:
+            _rows[links] = Rows.of(links, 0), Rows.of(links, 1)
+        return cls(*_rows[links], last, links.ends[0] == links.ends[1])
 
     def of_pairs(
         self, heads: NDArray[np.int64], tails: NDArray[np.int64], known: NDArray[np.int64]

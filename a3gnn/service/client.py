@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from a3gnn.errors import A3GNNError, GraphError, InfeasibleError, StoreError, UsageError
-from a3gnn.notify import listener
+from a3gnn.notify import LOOK_S, listener
 from a3gnn.report.front import Front
 from a3gnn.service.http.problems import MEDIA_TYPE
 from a3gnn.storage.atomic import replacing
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 _STUDY_ADDRESS = re.compile(r"(?P<url>https?://.+?)/studies/(?P<number>[0-9]{1,10})(/page)?/?")
 #: Bytes per read of a download.
 _PIECE = 1 << 20
-#: Seconds between two tries to reach a server. Guess.
-_PAUSE_S = 0.5
 #: Files of a saved study. Without these it has not begun.
 _NEEDED = ("request.json", "probes.jsonl")
 
@@ -94,7 +92,7 @@ class HttpClient:
         try:
             content = self.content(*request)
         except ServerAwayError:
-            time.sleep(_PAUSE_S)
+            time.sleep(LOOK_S)
             content = self.content(*request)
         return dict(json.loads(content))
 
@@ -424,7 +422,7 @@ class RemoteStudy:
                 away = away or time.monotonic()
                 if time.monotonic() > away + patience_s:
                     raise
-                time.sleep(_PAUSE_S)
+                time.sleep(LOOK_S)
                 continue
             if state["status"] == "failed":
                 raise error_of(state["error"])

@@ -16,6 +16,7 @@ from anyio import to_thread
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from a3gnn.measurement import Measurement
+from a3gnn.notify import LOOK_S
 from a3gnn.profiling.store.database import ROWS
 from a3gnn.profiling.store.provenance import Holding, holdings
 from a3gnn.service.graphs.examiner import Examiner
@@ -29,7 +30,6 @@ from a3gnn.service.jobs.jobs import Jobs, Trash
 from a3gnn.service.jobs.worker import QueueWorker
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.studies.recommender import Recommender
-from a3gnn.tuning.study.budget import LOOK_S
 
 #: Seconds of silence before a keep-alive message: a quarter of those after which nginx ends a silent answer.
 _SILENT_S = 15.0

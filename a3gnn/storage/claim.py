@@ -16,13 +16,12 @@ from socket import gethostname
 
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.storage.atomic import is_draft, release
+from a3gnn.units import MOST_CHARACTERS
 
 #: Lock file in a folder that a run writes. The kernel releases the lock when the process ends, even after a crash.
 LOCK_NAME = ".lock"
 #: Seconds to retry a held lock: a killed process frees its memory before it releases its locks. Guess.
 _PATIENCE_S, _POLL_S = 2.0, 0.05
-#: Most bytes written, and shown, about the holder of a lock. Guess.
-MAX_HOLDER_BYTES = 300
 #: Parent of the folders that `reserved_next` creates.
 _RUNS = Path("runs")
 #: A password in a database's URL, which other users must not see.
@@ -134,7 +133,7 @@ def writer_of(folder: Path) -> str:
 
 
 def this_process(name: str = "") -> str:
-    """Returns this process's description for processes that wait for its lock; they see at most `MAX_HOLDER_BYTES`.
+    """Returns this process's description for processes that wait for its lock; they see `MOST_CHARACTERS` bytes.
 
     Args:
         name: Replaces its command; "" shows the command, without passwords.
@@ -145,7 +144,7 @@ def this_process(name: str = "") -> str:
 
 def holder_of(file: int) -> str:
     """Returns the description of the holder in the lock file `file`; only printable text, as any user may write it."""
-    text = os.pread(file, MAX_HOLDER_BYTES, 0).decode("utf-8", "replace")
+    text = os.pread(file, MOST_CHARACTERS, 0).decode("utf-8", "replace")
     return "".join(filter(str.isprintable, text)) or "an unknown process"
 
 
@@ -157,7 +156,7 @@ def _locked(lock: Path, place: Path, notify: Callable[[str], None]) -> Iterator[
     try:
         with suppress(OSError):  # on a full disk the holder stays unknown
             os.ftruncate(file, 0)
-            os.pwrite(file, os.fsencode(f"{this_process()} on {gethostname()}")[:MAX_HOLDER_BYTES], 0)
+            os.pwrite(file, os.fsencode(f"{this_process()} on {gethostname()}")[:MOST_CHARACTERS], 0)
         yield
     finally:
         if file in _held:  # a forked child has closed it (`_forget`), and another file may have its number

@@ -21,7 +21,8 @@ _GROUPS, _MOUNTS = "/proc/self/cgroup", "/proc/self/mountinfo"
 _USUAL = "/sys/fs/cgroup"
 #: Controllers of the version 2 tree in `/proc/self/cgroup`.
 _UNIFIED = frozenset([""])
-#: An evaluation may take a memory limit, or the machine's memory without one, divided by these. Guesses.
+#: An evaluation may take a memory limit, or the machine's memory without one, divided by these, as
+#: docs/reference/own_models.md promises.
 _OF_LIMIT, _OF_MACHINE = 4, 8
 
 
@@ -175,7 +176,9 @@ def _mounts(path: str) -> list[_Mount]:
         mount, _, system = line.partition(" - ")
         kind, *_, options = system.split(" ")
         if kind in ("cgroup", "cgroup2"):
-            root, folder = (_unescaped(word) for word in mount.split(" ")[3:5])
+            root, folder = (
+                re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), word) for word in mount.split(" ")[3:5]
+            )
             version, names = (1, frozenset(options.split(","))) if kind == "cgroup" else (2, _UNIFIED)
             found.append(_Mount(version, names, root, Path(folder)))
     return found
@@ -186,10 +189,6 @@ def _inside(path: str, root: str) -> Path:
     own, mounted = Path(path), Path(root)
     inner = own.relative_to(mounted) if own.is_relative_to(mounted) else Path()
     return Path() if ".." in inner.parts else inner
-
-
-def _unescaped(word: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), word)
 
 
 def _lines(path: str) -> list[str]:

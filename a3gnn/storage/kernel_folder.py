@@ -20,7 +20,7 @@ from a3gnn.storage.atomic import release, try_lock, wait_for_lock
 
 #: Name of such a folder; with the suffix, it is being removed.
 KERNEL_FOLDER = re.compile(r"a3gnn-[0-9a-f]{32}(\.removed)?")
-#: Seconds until an unused folder is removed. Guess: compiling takes a minute, and a folder about 10 MB.
+#: Seconds until an unused folder is removed. Compiling takes a minute, and a folder about 10 MB.
 UNUSED_SECONDS = 7 * 86400.0
 #: Lock file, held shared by all processes that use the folder; its modification time is the last use, to the hour.
 _IN_USE = "in-use.lock"

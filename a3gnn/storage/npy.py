@@ -17,8 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 from a3gnn.storage.mapping import as_known, mapped
 from a3gnn.storage.unfinished import GrowingFile, Mark
 
-#: Bytes of a piece.
-_PIECE_BYTES = 1 << 22
+#: Bytes of a piece, and entries of one of `slices`: as many in float32. They bound what a pass over a memory map takes.
+_PIECE_BYTES, PIECE = 1 << 22, 1 << 20
 
 
 def content_hash(array: NDArray[Any]) -> str:
@@ -40,6 +40,12 @@ def pieces(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     rows = max(1, _PIECE_BYTES // max(1, row_bytes))
     for start in range(0, len(array), rows):
         yield np.ascontiguousarray(array[start : start + rows])
+
+
+def slices(rows: int, width: int = 1) -> Iterator[slice]:
+    """Returns the slices of `rows` rows of `width` entries, so that a pass over a memory map takes some MiB."""
+    step = max(1, PIECE // max(1, width))
+    return (slice(at, at + step) for at in range(0, rows, step))
 
 
 def save_npy(path: Path, array: NDArray[Any], dtype: DTypeLike | None = None) -> Mark:

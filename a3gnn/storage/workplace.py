@@ -16,7 +16,8 @@ from a3gnn.storage.atomic import try_lock
 _PREFIX = "a3gnn-work-"
 #: Lock file, held by the folder's process; the kernel releases it at the process's end, even after a crash.
 _LOCK = "lock"
-#: Seconds after which a folder without a lock file was left by a process that died while making it. Guess.
+#: Seconds after which a folder without a lock file was left by a process that died while making it, a
+#: matter of milliseconds.
 _ABANDONED_SECONDS = 3600.0
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
+from a3gnn.notify import LOOK_S
+
 Item = TypeVar("Item")
-#: Seconds between two checks of whoever waits. Guess.
-TICK_S = 0.1
 
 
 class Feeder(Generic[Item]):
@@ -31,12 +31,12 @@ class Feeder(Generic[Item]):
         """Returns the next item, None after the last one; exceptions from drawing it are raised here.
 
         Args:
-            check: Called every tenth of a second during the wait; an exception from it ends the waiting.
+            check: Called every `LOOK_S` during the wait; an exception from it ends the waiting.
         """
         self._asked.put(True)
         while True:
             try:
-                item, error = self._given.get(timeout=TICK_S)
+                item, error = self._given.get(timeout=LOOK_S)
             except Empty:
                 check()
                 continue
@@ -48,12 +48,12 @@ class Feeder(Generic[Item]):
         """Closes the iteration, and returns whether its thread has ended.
 
         Args:
-            gives_up: Called every tenth of a second; True ends the waiting.
+            gives_up: Called every `LOOK_S`; True ends the waiting.
         """
         self._asked.put(False)
-        self._thread.join(TICK_S)
+        self._thread.join(LOOK_S)
         while self._thread.is_alive() and not gives_up():
-            self._thread.join(TICK_S)
+            self._thread.join(LOOK_S)
         return not self._thread.is_alive()
 
     def _serve(self) -> None:

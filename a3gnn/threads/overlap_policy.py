@@ -40,14 +40,10 @@ class OverlapPolicy:
         self._left -= 1
         if self._left > 0:
             return
-        if self._is_enough():
+        if all(len(times) >= _TESTS * _TIMED for times in self._seconds.values()):
             self.overlapped = statistics.median(self._seconds[True]) <= statistics.median(self._seconds[False])
             self._seconds = {True: [], False: []}
             self._left = _KEPT
         else:
             self.overlapped = not self.overlapped
             self._left = self._test
-
-    def _is_enough(self) -> bool:
-        """Returns whether both modes have been tested often enough to choose one."""
-        return all(len(times) >= _TESTS * _TIMED for times in self._seconds.values())

@@ -32,7 +32,7 @@ from a3gnn.version import __version__
 _WITH_THE_FIRST = ("torch._dynamo",)
 #: Layers that need all kernels; more layers need no further ones: the input layer, one in the middle, the last.
 _LAYERS = 3
-#: Timeout of compiling in seconds. Guess: some five times the duration on two slow cores.
+#: Timeout of compiling in seconds. Some five times the duration on two slow cores.
 _MOST_SECONDS = 300.0
 
 

@@ -25,6 +25,7 @@ from a3gnn.models.own.inputs import Extent, Inputs, squared
 from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel, ValuedEdges
 from a3gnn.sampling.sampler import Sampler
+from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.storage.csr_tensor import csr
 from a3gnn.task import Aggregates, OwnCost, OwnModel, Task
 from a3gnn.training.own_loop import accelerated
@@ -36,7 +37,7 @@ _KERNEL_EDGE_BYTES = 24.0
 #: Accelerated convolutions that only sum rows over edges.
 _SUMS = ("SAGEConv", "GraphConv", "GINConv", "GCNConv")
 #: Seeds of the mini-batch for the cost counts. Guess.
-_SEEDS = 256
+SEEDS = 256
 
 
 def described(task: Task, graph: Graph) -> Task:
@@ -55,12 +56,7 @@ def described(task: Task, graph: Graph) -> Task:
     module = factory.build_for(task, graph.in_channels, graph.num_classes)
     outputs = graph.num_classes if graph.links is None else 0  # rows of any width
     model = UserModel.of(factory.name, module, graph.target_type).on(graph.edge_values)
-    edges = graph.placed_edges if model.edge_values else graph.edges
-    times = edges.times is not None
-    sampler = Sampler(edges, task.fanouts, seed=task.seed, disjoint=times, last=times)
-    seeds = graph.nodes_of(graph.train_ids[-_SEEDS:] if times else graph.train_ids[:_SEEDS])
-    until = np.full(len(seeds), len(edges.times.distinct), dtype=np.int32) if edges.times is not None else None
-    subgraph = sampler.sample(seeds, 0, 0, until)
+    subgraph = _sampled(task, graph, model)
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"), model.edge_values)
     inputs = inputs.taken_by(module)
     try:
@@ -90,6 +86,16 @@ def described(task: Task, graph: Graph) -> Task:
         edge_dim=num_edge_columns(graph.edge_values, model.edge_values),
     )
     return dataclasses.replace(task, own=own)
+
+
+def _sampled(task: Task, graph: Graph, model: UserModel) -> Subgraph:
+    """Returns a mini-batch of train seeds, with times of the last ones after all edges."""
+    edges = graph.placed_edges if model.edge_values else graph.edges
+    times = edges.times is not None
+    sampler = Sampler(edges, task.fanouts, seed=task.seed, disjoint=times, last=times)
+    seeds = graph.nodes_of(graph.train_ids[-SEEDS:] if times else graph.train_ids[:SEEDS])
+    until = np.full(len(seeds), len(edges.times.distinct), dtype=np.int32) if edges.times is not None else None
+    return sampler.sample(seeds, 0, 0, until)
 
 
 def redescribed(task: Task, graph: Graph) -> Task:

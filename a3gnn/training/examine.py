@@ -22,17 +22,17 @@ from a3gnn.option_names import option
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.search import Search, Searched, factory_names, with_arguments
 from a3gnn.task import Task
-from a3gnn.training.describe import described
+from a3gnn.training.describe import SEEDS, described
 from a3gnn.training.trainer import Trainer
 from a3gnn.units import format_duration
 
-#: Smallest and largest time limit in seconds, whatever the budget. Small models take 3 to 10 seconds, mostly for
-#: imports. Guesses.
+#: Smallest and largest time limit in seconds, whatever the budget: three times what small models took, 3 to 10 seconds,
+#: mostly for imports; and four times that.
 _LEAST_SECONDS, _MOST_SECONDS = 30.0, 120.0
-#: Smallest memory limit in bytes. A small model takes 330 MiB. Guess.
+#: Smallest memory limit in bytes: one and a half times what a small model took, 330 MiB.
 _LEAST_BYTES = 512 << 20
-#: Mini-batches to train twice, and seeds of each. Guesses.
-_MINI_BATCHES, _SEEDS = 3, 256
+#: Mini-batches to train twice: the first one, one with weights that it changed, and one with moments of both.
+_MINI_BATCHES = 3
 
 
 def examined(
@@ -157,7 +157,7 @@ def _why_not_examined(model: str, timeout_s: float, ended: Ended) -> str:
 
 def _compile(task: Task, graph: Graph) -> None:
     """Trains a mini-batch in bfloat16, so that no trial compiles an accelerated layer's kernels."""
-    config = TrainConfig(batch_size=_SEEDS, compute_dtype="bfloat16")
+    config = TrainConfig(batch_size=SEEDS, compute_dtype="bfloat16")
     with Trainer(graph, config, task) as trainer:
         list(islice(trainer.steps(0), 1))
 
@@ -166,7 +166,7 @@ def _repeats(task: Task, graph: Graph) -> bool:
     """Returns whether training twice on a few mini-batches of the default configuration gives the same bits."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     states: list[dict[str, Tensor]] = []
-    with Trainer(graph, TrainConfig(batch_size=_SEEDS), task, device=device) as trainer:
+    with Trainer(graph, TrainConfig(batch_size=SEEDS), task, device=device) as trainer:
         for _ in range(2):
             trainer.restart()
             for _ in islice(trainer.steps(0), _MINI_BATCHES):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import FrameType, TracebackType
@@ -228,9 +229,9 @@ def run(
     """
     from a3gnn.training.progress_bar import ProgressBar
 
-    told, lines = set[str](), _EpochLines(trainer.metric, notify)
-
-    with interrupt, ProgressBar(trainer.batches_per_epoch, ending.epochs, trainer.metric, shown=progress) as bar:
+    lines = _EpochLines(trainer.metric, notify)
+    bar = ProgressBar(trainer.batches_per_epoch, ending.epochs, trainer.metric, shown=progress)
+    with interrupt, bar, _saving_at_stop(folder, done, interrupt) as trained:
 
         def on_step(step: Step) -> None:
             bar.advance(step)
@@ -238,50 +239,42 @@ def run(
             folder.save_if_due()
 
         def on_point(point: Point) -> None:
-            reached = None if target is None else done.reached(target.accuracy)
-            if target is not None and reached is not None and done.settled(target.accuracy) is point:
-                notify(_reached(reached, target, trainer.metric))
+            if target is not None and done.settled(target.accuracy) is point:
+                notify(_reached(done, target, trainer.metric))
             interrupt.check()
 
         def on_epoch(result: EpochResult) -> None:
             folder.finish_epoch(result)
             bar.finish_epoch(result)
-            for choice in trainer.choices:
-                if choice not in told:
-                    told.add(choice)
-                    notify(choice)
-            lines.add(result, last=ending.reached(done, trainer.batches_per_epoch) is not None)
+            lines.add(result, trainer.choices, last=ending.reached(done, trainer.batches_per_epoch) is not None)
             interrupt.check()
 
-        trained = False
-        try:
-            fit(
-                trainer,
-                done,
-                ending=ending,
-                first=first,
-                target=target,
-                meter=meter,
-                on_step=on_step,
-                on_epoch=on_epoch,
-                on_point=on_point,
-            )
-            folder.keep_model(best=not ended_at(target, done))
-            trained = True
-            _say_why(trainer, ending, target, done, folder.path, notify)
-            return trainer.test()
-        except (KeyboardInterrupt, MemoryLimitError, GraphServerError, TrainerError) as error:
-            if not (trained or interrupt.forced):
-                folder.save_at_stop()
-            raise type(error)(_how_to_go_on(error, done, folder.path)) from error
-        except PeerLostError as error:
-            saved = not trained and folder.save_without_all()
-            if not (saved or interrupt.noted):
-                raise
-            stop = KeyboardInterrupt() if interrupt.noted else error  # the same signal has stopped the others
-            if not saved:
-                raise stop from error.__cause__  # rank 0 has saved, or reports why not
-            raise type(stop)(_how_to_go_on(stop, done, folder.path)) from error
+        train = partial(fit, trainer, done, ending=ending, first=first, target=target, meter=meter)
+        train(on_step=on_step, on_epoch=on_epoch, on_point=on_point)
+        folder.keep_model(best=not ended_at(target, done))
+        trained.set()
+        _say_why(trainer, ending, target, done, folder.path, notify)
+        return trainer.test()
+
+
+@contextmanager
+def _saving_at_stop(folder: RunFolder, done: Progress, interrupt: Interrupt) -> Iterator[threading.Event]:
+    """Saves a checkpoint if its body is stopped before it sets the event that is yielded; errors say how to go on."""
+    trained = threading.Event()
+    try:
+        yield trained
+    except (KeyboardInterrupt, MemoryLimitError, GraphServerError, TrainerError) as error:
+        if not (trained.is_set() or interrupt.forced):
+            folder.save_at_stop()
+        raise type(error)(_how_to_go_on(error, done, folder.path)) from error
+    except PeerLostError as error:
+        saved = not trained.is_set() and folder.save_without_all()
+        if not (saved or interrupt.noted):
+            raise
+        stop = KeyboardInterrupt() if interrupt.noted else error  # the same signal has stopped the others
+        if not saved:
+            raise stop from error.__cause__  # rank 0 has saved, or reports why not
+        raise type(stop)(_how_to_go_on(stop, done, folder.path)) from error
 
 
 def ended_at(target: TargetAccuracy | None, done: Progress) -> bool:
@@ -311,9 +304,8 @@ def _say_why(
     label, best, epochs = f"validation {trainer.metric.label}", done.best, len(done.epochs)
     if end is End.TARGET or best is None:
         return
-    reached = None if target is None else done.reached(target.accuracy)
-    if target is not None and reached is not None and done.settled(target.accuracy) is None:
-        notify(_reached(reached, target, trainer.metric))
+    if target is not None and done.reached(target.accuracy) and done.settled(target.accuracy) is None:
+        notify(_reached(done, target, trainer.metric))
     if end is End.NO_BETTER:
         notify(f"{label} has not improved since about epoch {best.epoch} of {epochs}, so training ends")
     elif ending.cuts_off(done, trainer.batches_per_epoch):
@@ -341,9 +333,14 @@ class _EpochLines:
     def __init__(self, metric: Metric, notify: Callable[[str], None]) -> None:
         self._metric, self._notify = metric, notify
         self._done, self._due = 0, 1
+        self._choices = set[str]()
 
-    def add(self, result: EpochResult, *, last: bool) -> None:
-        """Passes on the line of the next epoch; `last` says that training ends with it."""
+    def add(self, result: EpochResult, choices: Iterable[str], *, last: bool) -> None:
+        """Passes on new `choices` and the line of the next epoch; `last` says that training ends with it."""
+        for choice in choices:
+            if choice not in self._choices:
+                self._choices.add(choice)
+                self._notify(choice)
         self._done += 1
         line = (
             f"epoch {result.epoch:3d}  loss {result.loss:.4f}  val {self._metric.show(result.val_accuracy)}  "
@@ -355,7 +352,9 @@ class _EpochLines:
         self._notify(line if last else detail(line))
 
 
-def _reached(point: Point, target: TargetAccuracy, metric: Metric) -> str:
+def _reached(done: Progress, target: TargetAccuracy, metric: Metric) -> str:
+    point = done.reached(target.accuracy)
+    assert point is not None, "the target was reached"
     whole = format_seconds(point.train_s + point.eval_s)
     return (
         f"reached {metric.show(target.accuracy)} validation {metric.label} after {point.batches} "

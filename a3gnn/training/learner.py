@@ -21,7 +21,8 @@ from a3gnn.ranks.joined_step import JoinedStep
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import ScheduleName, Task
 
-#: Minimum number of mini-batches of a warm-up, because epochs may have very few. Guess.
+#: Minimum number of mini-batches of a warm-up, because epochs may have very few
+#: (docs/design/tuning.md).
 _LEAST_WARM_UP = 20
 
 

@@ -1,4 +1,4 @@
-"""`LinkLearner` and `EdgeLearner`: an encoder that is trained as users' models are, and a decoder of pairs."""
+"""`LinkLearner` and its kinds: an encoder that is trained as users' models are, and a decoder of pairs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from a3gnn.evaluation.event_evaluator import EventEvaluator
 from a3gnn.evaluation.link_evaluator import EdgeEvaluator, LinkEvaluator
 from a3gnn.models.decoders import taken
 from a3gnn.models.links import LinkModel
 from a3gnn.models.loss import Loss, loss_of
+from a3gnn.models.own.ages import edge_ages, with_ages
 from a3gnn.models.own.inputs import Inputs
 from a3gnn.models.own.user_model import called
 from a3gnn.pipeline.batch import MiniBatch
@@ -81,3 +83,21 @@ class EdgeLearner(LinkLearner):
         examples = batch.examples.to(self._device)
         found = self._module.outputs(taken(heads, examples.heads), taken(tails, examples.tails))
         return self._value_loss(found, batch.y.to(self._device))
+
+
+class EventLearner(LinkLearner):
+    """A `LinkLearner` for mini-batches in which each link sees earlier edges alone; its encoder may read their ages."""
+
+    _evaluator_kind = EventEvaluator
+
+    def _outputs(self, inputs: Inputs, batch: MiniBatch) -> Any:
+        """Returns the encoder's rows by type."""
+        types = self._graph.types
+        assert types is not None
+        assert types.times is not None
+        assert batch.typed is not None
+        assert batch.examples is not None
+        assert batch.examples.ranks is not None
+        seen = types.times.distinct[batch.examples.ranks]
+        ages = edge_ages(batch.typed.view, types.schema, types.times, seen)
+        return super()._outputs(with_ages(inputs, self._module, ages).to(self._device), batch)

@@ -147,14 +147,10 @@ def make_result(
     request: TrainRequest,
     process: Alone,
     *,
-    folder: Path,
-    seconds: float,
-    stolen_share: float,
-    context_bytes: int,
     ending: Ending,
     target: TargetAccuracy | None,
-    test_accuracy: float,
-    energy: str,
+    context_bytes: int,
+    **measured: Any,
 ) -> TrainResult:
     """Returns the result of a finished run.
 
@@ -163,21 +159,16 @@ def make_result(
         done: The final progress.
         request: The run's request.
         process: This process among the ranks.
-        folder: The run's folder.
-        seconds: Seconds of the call.
-        stolen_share: Share of the cores' time that other machines took.
-        context_bytes: Memory of the CUDA context; 0 without a device.
         ending: When training was to end.
         target: The run's target, if any.
-        test_accuracy: Quality on test nodes.
-        energy: What energy counts, or why it is unknown.
+        context_bytes: Memory of the CUDA context; 0 without a device.
+        measured: The result's test_accuracy, seconds, stolen_share, energy and folder.
     """
     reached = None if target is None else done.reached(target.accuracy)
     best = None if ended_at(target, done) else done.best
     kept = done.points[-1] if best is None else best
     speed, figures = done.epochs_per_s(trainer.batches_per_epoch), _figures(trainer, done)
     return TrainResult(
-        test_accuracy=test_accuracy,
         val_accuracy=kept.val_accuracy,
         best_epoch=None if best is None else best.epoch,
         epochs=len(done.epochs),
@@ -200,10 +191,6 @@ def make_result(
         nvtps_per_gb_per_s=_per_gb_per_s(figures.nvtps, trainer, process),
         mteps=figures.mteps,
         kj_per_epoch=figures.kilojoules,
-        energy=energy,
-        seconds=seconds,
-        stolen_share=stolen_share,
-        folder=folder,
         evaluation=trainer.evaluation,
         config=request.config,
         task=request.task,
@@ -215,6 +202,7 @@ def make_result(
         adapted=trainer.division.told if isinstance(trainer, AdaptingTrainer) else None,
         heuristics=trainer.heuristics or None,
         disk_reads=trainer.disk_reads,
+        **measured,
     )
 
 

@@ -21,7 +21,8 @@ from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
 
 _CHECKPOINT = "checkpoint.pt"
-#: Least time between writes, in seconds, and as a multiple of a write's duration. Guesses.
+#: Least time between writes, in seconds, and as a multiple of a write's duration: a killed run loses half a minute, and
+#: writes take a twentieth of the time.
 _PERIOD_S, _PERIOD_WRITES = 30.0, 20
 
 

@@ -42,9 +42,8 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import NegativeDraws, Task
 from a3gnn.training.built_in import BuiltIn
-from a3gnn.training.event_learner import EventLearner
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
-from a3gnn.training.link_learner import EdgeLearner, LinkLearner
+from a3gnn.training.link_learner import EdgeLearner, EventLearner, LinkLearner
 from a3gnn.training.own_learner import Own
 from a3gnn.training.step import EpochWork, Step, step_of
 
@@ -137,26 +136,7 @@ class Trainer:
         joined = None
         if member is not None:
             joined = JoinedStep(learner.model, member.peers, self.memory, options.should_stop)
-        times = graph.links is not None and graph.links.ranks is not None  # links come in their order
-        placed = times or bool(learner.edge_values)
-        self._pipeline = self._open_pipeline(
-            PipelineOptions(
-                edges=None if graph.types is None else graph.placed_edges if placed else graph.edges,
-                disjoint=times,
-                last=times,
-                shuffle=not times,
-                features=None if graph.types is None else graph.types.features,
-                pairs=self._pairs(),
-                seed=task.seed,
-                device=device,
-                aggregator=None if config.batch_size == ALL else learner.aggregator,
-                rows=learner.layer_rows if isinstance(learner, BuiltIn) else None,
-                table=learner.rows,
-                dtype=learner.dtype,
-                shares=None if member is None else member.shares,
-                edge_values={name: graph.edge_values[name] for name in learner.edge_values},
-            )
-        )
+        self._pipeline = self._open_pipeline(self._pipeline_options(learner, device))
         self.batches_per_epoch = self._pipeline.num_batches
         self._rates = LearningRate.of(task, config, self.batches_per_epoch)
         self._replica = Replica(self._learner, self._rates, self.batches_per_epoch, joined)
@@ -317,6 +297,27 @@ class Trainer:
 
     def _open_pipeline(self, options: PipelineOptions) -> Pipeline:
         return Pipeline(self.graph, self.config, self.config.fanouts(self.task), options)
+
+    def _pipeline_options(self, learner: Learner, device: str) -> PipelineOptions:
+        graph, member = self.graph, self._member
+        times = graph.links is not None and graph.links.ranks is not None  # links come in their order
+        placed = times or bool(learner.edge_values)
+        return PipelineOptions(
+            edges=None if graph.types is None else graph.placed_edges if placed else graph.edges,
+            disjoint=times,
+            last=times,
+            shuffle=not times,
+            features=None if graph.types is None else graph.types.features,
+            pairs=self._pairs(),
+            seed=self.task.seed,
+            device=device,
+            aggregator=None if self.config.batch_size == ALL else learner.aggregator,
+            rows=learner.layer_rows if isinstance(learner, BuiltIn) else None,
+            table=learner.rows,
+            dtype=learner.dtype,
+            shares=None if member is None else member.shares,
+            edge_values={name: graph.edge_values[name] for name in learner.edge_values},
+        )
 
     def _pairs(self) -> PairSeeds | None:
         """Returns what makes seeds of links; None if nodes are predicted."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
-from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.figures import differs
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, Metrics
@@ -282,16 +281,7 @@ class TunedConfig:
             UsageError: `path` is no path.
             ConfigError: The file is missing, broken, of another kind, or of another schema version.
         """
-        file, fields = read_tuned(path)
-        try:
-            return cls.from_dict(fields)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(
-                f"{file} must be a complete tuned.json, but a field is missing or has the wrong type ({error}); tune "
-                "again"
-            ) from error
-        except A3GNNError as error:
-            raise ConfigError(f"{file}: {error}") from error
+        return read_tuned(path, cls.from_dict)
 
 
 def _outcome(fields: Mapping[str, Any] | None) -> Metrics | Failure | None:

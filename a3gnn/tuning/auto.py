@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -170,20 +170,8 @@ def train_auto(
     with ExitStack() as stack:
         graph = as_graph(dataset, Split.of(split, split_seed)).on_disk()
         check_untimed(graph, "train with auto")
-        judged = with_metric(task or Task(), given, graph, notify)
-        if judged.is_own:
-            raise UsageError(
-                f"{option('model')} must be a built-in one, got {judged.model}: nothing was measured of your own, or "
-                "of models for node types and links, from which a faster configuration could be predicted; a3gnn tune "
-                "measures it"
-            )
-        if out is None:
-            folder = stack.enter_context(claimed_next(f"auto-{graph.name}", notify))
-        else:
-            folder = Path(out)
-            if not resume and not is_vacant(folder):
-                raise UsageError(f"{option('out', folder)} must be a new or empty folder; add {option('resume', True)}")
-            stack.enter_context(claimed(folder, notify))
+        judged = _built_in(with_metric(task or Task(), given, graph, notify))
+        folder = stack.enter_context(_claimed(out, f"auto-{graph.name}", resume, notify))
         run = _Auto(graph, judged, folder, limit, ending, patience, progress, notify)
         try:
             return run.whole(first_s, references)
@@ -191,6 +179,28 @@ def train_auto(
             raise KeyboardInterrupt(
                 f"what was done is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
             ) from interrupt
+
+
+def _built_in(task: Task) -> Task:
+    """Returns `task`, checked to have a built-in model."""
+    if task.is_own:
+        raise UsageError(
+            f"{option('model')} must be a built-in one, got {task.model}: nothing was measured of your own, or of "
+            "models for node types and links, from which a faster configuration could be predicted; a3gnn tune "
+            "measures it"
+        )
+    return task
+
+
+def _claimed(
+    out: str | Path | None, name: str, resume: bool, notify: Callable[[str], None]
+) -> AbstractContextManager[Path]:
+    """Returns the claim of the folder `out`, or of a new one called `name`."""
+    if out is None:
+        return claimed_next(name, notify)
+    if not resume and not is_vacant(Path(out)):
+        raise UsageError(f"{option('out', Path(out))} must be a new or empty folder; add {option('resume', True)}")
+    return claimed(Path(out), notify)
 
 
 class _Auto:

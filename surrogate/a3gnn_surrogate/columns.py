@@ -26,7 +26,7 @@ KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 #: others. The analytic model uses them, and so does the Gaussian process over the rows of a setting (`points`).
 UNVARIED = ("trainers", "prefetch_depth", "adapt")
 
-#: Most folds of a cross-validation. Guess: the usual number.
+#: Most folds of a cross-validation: Hastie et al., "The Elements of Statistical Learning" (2009), section 7.10.1.
 MAX_FOLDS = 5
 #: Stands for a fanout of all neighbors in logarithms. Guess.
 FULL_FANOUT = 100

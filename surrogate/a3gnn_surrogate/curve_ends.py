@@ -20,7 +20,7 @@ from a3gnn.learning_curve import LearningCurve
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.known_curves import expected_accuracy
 
-#: A curve needs so many points to be extrapolated: fewer show no change of its slope. Guess.
+#: A curve needs so many points to be extrapolated: fewer show no change of its slope.
 LEAST_POINTS = 3
 #: Added to gains before their logarithm: validation's scatter hides smaller ones. Guess.
 SMALLEST = 0.003

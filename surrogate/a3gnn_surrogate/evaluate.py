@@ -299,10 +299,10 @@ def _score(
 ) -> Score:
     """Returns the score on one metric from columns of shape (n,)."""
     accuracy = metric == "val_accuracy"
-    scaled, guess = (truth, prediction.mean) if accuracy else (np.log(truth), np.log(prediction.mean))
+    scaled, predicted = (truth, prediction.mean) if accuracy else (np.log(truth), np.log(prediction.mean))
     _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)
     spread = scaled - (np.bincount(setting, scaled) / counts)[setting]
-    r2 = 1 - ((scaled - guess) ** 2).sum() / max((spread**2).sum(), 1e-12)
+    r2 = 1 - ((scaled - predicted) ** 2).sum() / max((spread**2).sum(), 1e-12)
     error = np.abs(truth - prediction.mean) if accuracy else np.abs(prediction.mean / truth - 1)
     covered = (prediction.low <= truth) & (truth <= prediction.high)
     worst = (np.bincount(setting, covered) / counts).min()

@@ -30,7 +30,7 @@ from a3gnn_surrogate.physics.accuracy import is_reference
 
 #: The knobs that decide what is learned.
 _LEARNING = tuple(knob for knob in KNOBS if knob.learns != NEVER)
-#: A row's target is the default's accuracy less this, a share of 1. Guess; twice what `a3gnn tune` allows by default,
+#: A row's target is the default's accuracy less this, a share of 1: twice what `a3gnn tune` allows by default,
 #: because the shipped curves are short. The documented errors were measured with it.
 _MAX_DROP = 0.01
 #: A curve that has missed a target takes so many times the mini-batches that it would if it went on as the default's.

@@ -27,7 +27,7 @@ Features = NDArray[np.float32]
 Folds = list[NDArray[np.bool_]]
 #: A few hundred rows have too little work for a second thread.
 THREADS = {"nthread": 1}
-#: Numbers of trees that `BoostedTrees.tune` chooses from. Guess.
+#: Numbers of trees that `BoostedTrees.tune` chooses from, by cross-validation.
 _NUM_TREES = (0, 20, 40, 60, 80, 120, 160)
 #: Usual values for a few hundred rows. `python -m benchmarks.surrogate_parameters` at commit 10d4978 finds values that
 #: are better by 4 % of the squared error on the graphs that it sees, and not on others.

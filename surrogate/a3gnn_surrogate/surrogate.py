@@ -49,7 +49,7 @@ from a3gnn_surrogate.rows import (
 )
 from a3gnn_surrogate.search_points import NO_SEARCH, SearchPoints, by_task
 
-#: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
+#: Degrees of freedom of the prior's variance: those of five trials of three windows, 5 (3 - 1).
 _PRIOR_DEGREES = 10.0
 #: Configurations per chunk of a prediction: their features take 10 MiB.
 _CHUNK = 32_768
@@ -177,7 +177,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             configs: Configurations, or their columns as `SearchSpace.columns` gives them.
             setting: The task, the graph and the machine.
             reference: What the default configuration reached. Missing values are taken from the setting's rows. If
-                these lack them too, the accuracy is a guess with the interval [0, 1], and seconds to accuracy are
+                these lack them too, the accuracy has the interval [0, 1], and seconds to accuracy are
                 ratios to the default's (`Prediction.budget_s` is None).
 
         Raises:

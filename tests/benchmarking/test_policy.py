@@ -12,10 +12,10 @@ import benchmarks.policy
 from a3gnn.objectives import PRESETS
 from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn.setting import Setting
-from a3gnn_envs.configure_training import train
 from a3gnn_envs.policy import Policy
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.policy import cases, judge, judged, settings_of, situation, situations, split
+from benchmarks.policy_training import train
 
 GRID = Path(__file__).parents[2] / "benchmarks" / "results" / "grids" / "facebook_pages.jsonl.gz"
 

@@ -28,12 +28,12 @@ from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn_envs.choices import MOST_SLOTS, NUM_KNOBS, NUM_SLOTS, ORDER, SIGNATURE, Choices
 from a3gnn_envs.configure_env import ConfigureEpisodes
-from a3gnn_envs.configure_training import MaskedPolicy, imagined, train
 from a3gnn_envs.observation import GOAL, NUM_FEATURES, Levels, Scale, goal_of, setting_features
 from a3gnn_envs.policy import SHIPPED, Policy
 from a3gnn_envs.situation import Situation
 from a3gnn_surrogate.known_curves import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
+from benchmarks.policy_training import MaskedPolicy, imagined, train
 
 PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
 Restrict = Callable[[SearchSpace], SearchSpace]

@@ -87,8 +87,7 @@ def test_an_npz_file_gives_the_same_bytes(
     with pytest.MonkeyPatch.context() as patch:  # several pieces
         patch.setattr("a3gnn.graphs.convert._EDGES_PER_PIECE", 11)
         patch.setattr("a3gnn.graphs.draft._VALUES_PER_PIECE", 17)
-        for place in ("labels", "split", "assemble", "describe", "edge_values"):
-            patch.setattr(f"a3gnn.graphs.{place}._PIECE", 4)
+        patch.setattr("a3gnn.storage.npy.PIECE", 4)
         try:
             saved = Graph.load(spec).save(folder / "saved")
         except GraphError as error:  # too few labeled nodes for the split

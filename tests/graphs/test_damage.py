@@ -214,7 +214,7 @@ def test_a_folder_is_verified_each_time_where_no_stamp_can_be_kept(
 
 
 def test_large_arrays_are_verified_in_pieces(dense: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(soundness, "_PIECE", 7)
+    monkeypatch.setattr("a3gnn.storage.npy.PIECE", 7)
     forget(dense)
     graph = Graph.load(dense)
     for place in range(0, graph.num_edges, 50):

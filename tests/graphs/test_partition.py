@@ -128,7 +128,7 @@ def test_restriction_keeps_exactly_the_edges_within_parts(small_graph: Graph, sm
 def test_restriction_in_pieces_equals_that_in_one(small_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = partition(small_graph, 5)
     whole = restrict_to_parts(small_graph, parts)
-    monkeypatch.setattr("a3gnn.graphs.partition._EDGES_PER_PIECE", 7)  # below many degrees
+    monkeypatch.setattr("a3gnn.graphs.partition.PIECE", 7)  # below many degrees
     pieces = restrict_to_parts(small_graph, parts)
     np.testing.assert_array_equal(whole[0], pieces[0])
     np.testing.assert_array_equal(whole[1], pieces[1])

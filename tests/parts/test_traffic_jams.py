@@ -98,7 +98,7 @@ def answering(answer: Callable[[bytes, Any], bytes], patience_s: float) -> Itera
 
 
 def test_so_many_requests_are_under_way_and_all_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "_MOST_AT_ONCE", 4)
+    monkeypatch.setattr(link, "MOST_AT_ONCE", 4)
     lock, at_once, several = threading.Lock(), [0, 0], threading.Event()
 
     def answer(request: bytes, context: Any) -> bytes:

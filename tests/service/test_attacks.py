@@ -23,7 +23,7 @@ from a3gnn.service.client import Client, HttpClient, ServerAwayError
 from a3gnn.service.graphs.shelf import GraphShelf, KnownGraph
 from a3gnn.service.http.connections import Bounds
 from a3gnn.service.http.problems import ProblemDetails
-from a3gnn.service.http.sessions import GuessLimit
+from a3gnn.service.http.sessions import WrongTokens
 from a3gnn.service.jobs.database import GRAPHS, JOBS, open_service_database
 from a3gnn.service.jobs.home import Home
 from a3gnn.service.jobs.job import Job
@@ -122,7 +122,7 @@ def test_the_network_with_the_most_connections_makes_room() -> None:
 
 def test_after_too_many_wrong_tokens_checks_take_turns() -> None:
     now = [0.0]
-    limit = GuessLimit(lambda: now[0])
+    limit = WrongTokens(lambda: now[0])
     turns = [limit.turn_s("192.0.2.1") for _ in range(13)]
     assert turns[:11] == [0.5 * n for n in range(11)]
     assert turns[11:] == [None, None]

@@ -9,7 +9,7 @@ from tests.service.servers import Answer, Server, serving
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
-from a3gnn.service.http.sessions import GuessLimit, Sessions
+from a3gnn.service.http.sessions import Sessions, WrongTokens
 from a3gnn.service.jobs.database import SESSIONS, open_service_database
 
 TOKEN = "a-token-of-many-characters"
@@ -110,7 +110,7 @@ def test_a_server_without_a_token_asks_for_none(idle: Server) -> None:
 
 def test_guesses_of_a_network_count_together_and_are_forgotten_after_a_minute() -> None:
     now = [100.0]
-    limit = GuessLimit(lambda: now[0])
+    limit = WrongTokens(lambda: now[0])
     for n in range(10):
         assert limit.wait_s(f"2001:db8::{n}") == 0
         limit.add(f"2001:db8::{n}")
@@ -122,7 +122,7 @@ def test_guesses_of_a_network_count_together_and_are_forgotten_after_a_minute() 
 
 
 def test_guesses_from_everywhere_count_together() -> None:
-    limit = GuessLimit(lambda: 0.0)
+    limit = WrongTokens(lambda: 0.0)
     for n in range(100):
         limit.add(f"192.0.2.{n}")
     assert limit.wait_s("198.51.100.1") == 60

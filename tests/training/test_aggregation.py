@@ -5,8 +5,6 @@ import dataclasses
 import pytest
 import torch
 
-from a3gnn.models.layers import activation
-from a3gnn.models.layers import gat as attention
 from a3gnn.models.layers.activation import Dropout
 from a3gnn.models.layers.aggregation import aggregated
 from a3gnn.models.layers.block import LayerBlock
@@ -39,8 +37,6 @@ def test_kernels_equal_torch_forward_and_backward(aggregator, dropout, make_bloc
 
 @pytest.mark.parametrize("aggregator", [*AGGREGATORS, "attention"])
 def test_threads_change_no_bit(aggregator, make_block, monkeypatch):
-    for module in (activation, attention):
-        monkeypatch.setattr(module, "_GRAIN", 3)
     monkeypatch.setattr(pool, "_GRAIN_BYTES", 256)
     maps = torch.randn(2, 3, 16)
     results = []

@@ -224,7 +224,7 @@ def test_blocks_of_edges_change_no_prediction(tmp_path: Path, monkeypatch: pytes
     path = ratings(tmp_path)
     run(f"target:{RATES}=edge_weight:{path}", tmp_path / "run")
     pairs = np.random.default_rng(1).integers(40, size=(2, 10_000))
-    monkeypatch.setattr("a3gnn.evaluation.link_evaluator._BLOCK_BYTES", 1)
+    monkeypatch.setattr("a3gnn.evaluation.link_evaluator.CHUNK_BYTES", 1)
     parts = list(predict_edges(tmp_path / "run", path, edges=pairs, notify=lambda line: None))
     assert len(parts) == 3
     monkeypatch.undo()

@@ -59,7 +59,7 @@ def test_who_waits_for_long_is_told_for_what(monkeypatch: pytest.MonkeyPatch) ->
 
     with waiting(notify, "never said"):
         pass
-    monkeypatch.setattr("a3gnn.notify._PATIENCE_S", 0.0)
+    monkeypatch.setattr("a3gnn.notify.PATIENCE_S", 0.0)
     with waiting(notify, "waiting for a model"):
         assert told.wait(60)
     assert lines == ["waiting for a model"]

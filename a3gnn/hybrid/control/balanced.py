@@ -16,7 +16,7 @@ from a3gnn.hybrid.stage_times import StageTimes, TrainerKind
 
 #: Standard errors by which an expected gain must exceed 0. Noise does so by chance in about a percent of cases.
 _CLEAR = 4.0
-#: Standard errors by which a longer iteration must exceed the old one for a change to be taken back. Guess.
+#: Standard errors by which a longer iteration must exceed the old one for a change to be taken back: 95 %.
 _SLOWER = 2.0
 #: Measurements in a row that must have drifted, because a single one may be an accident.
 _IN_A_ROW = 2
@@ -114,7 +114,7 @@ class Balanced:
     def _is_kept(self, trial: _Trial) -> bool:
         """Returns whether a change stays: shares unless they are clearly slower, threads only if they are faster.
 
-        A change of shares was predicted from measurements. A change of threads is a guess, so it must prove itself.
+        A change of shares was predicted from measurements. A change of threads was not, so it must prove itself.
         """
         cost, error = self._cost(trial.step)
         if trial.step:

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from a3gnn.errors import A3GNNError
 from a3gnn.hybrid.devices.device import Device
+from a3gnn.notify import LOOK_S
 from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.watch import StoppedError, Watch, WatchedStage
 from a3gnn.threads.ending import TRAINERS
-from a3gnn.threads.feeder import TICK_S
 from a3gnn.training.learner import Replica
 
 
@@ -115,7 +115,7 @@ class Synchronizer:
                     raise self._failure
                 if self._done == self._size:
                     self._broadcast()
-                elif not self._condition.wait(TICK_S):
+                elif not self._condition.wait(LOOK_S):
                     check()
 
     def _broadcast(self) -> None:
@@ -176,7 +176,7 @@ class TrainerThread:
     def has_ended(self) -> bool:
         """Waits for the thread to end unless it is late, and returns whether it has ended."""
         while self._thread.is_alive() and not self._watch.is_late(self._thread.ident):
-            self._thread.join(TICK_S)
+            self._thread.join(LOOK_S)
         return not self._thread.is_alive()
 
     def _serve(self) -> None:

@@ -22,8 +22,6 @@ from a3gnn.seeding import derive
 from a3gnn.threads import pool
 
 _LEVELS = 1 << 32
-# Fewest entries that are worth a second thread: some 50 microseconds of work. Guess.
-_GRAIN = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,11 +87,11 @@ def rectify_in_place(x: Tensor, dropout: Dropout) -> None:
             x.mul_(dropout.factors(x))
         return
     if dropout.places is not None:
-        rows, few = as_array(x.detach()), max(1, _GRAIN // x.shape[1])
+        rows, few = as_array(x.detach()), pool.grain(len(x), 2 * x.nbytes)
         pool.in_chunks(partial(rectify_rows, rows, dropout.places.numpy(), *dropout.arguments), len(rows), few)
         return
     flat = as_array(x.detach().view(-1))
-    pool.in_chunks(partial(rectify, flat, *dropout.arguments), len(flat), _GRAIN)
+    pool.in_chunks(partial(rectify, flat, *dropout.arguments), len(flat), pool.grain(len(flat), 2 * flat.nbytes))
 
 
 def _runs_compiled(x: Tensor) -> bool:
@@ -120,5 +118,9 @@ class _ReluDropout(torch.autograd.Function):
             return grad.mul(out > 0).mul_(float(ctx.scale)), None
         passed = torch.empty_like(out)
         parts = (as_array(part.reshape(-1)) for part in (grad, out))
-        pool.in_chunks(partial(gate, *parts, ctx.scale, as_array(passed.view(-1))), out.numel(), _GRAIN)
+        pool.in_chunks(
+            partial(gate, *parts, ctx.scale, as_array(passed.view(-1))),
+            out.numel(),
+            pool.grain(out.numel(), 3 * out.nbytes),
+        )
         return passed, None

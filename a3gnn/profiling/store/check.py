@@ -18,6 +18,7 @@ from a3gnn.profiling.store.jsonl import read_lines, write_measurements
 from a3gnn.profiling.store.provenance import Provenance, line_hash
 from a3gnn.profiling.store.store import ProfileStore, key_columns
 from a3gnn.task import Task
+from a3gnn.units import MOST_CHARACTERS, MOST_FAULTS
 
 #: The fields of a row. It also has either metrics or a failure.
 _FIELDS = {"config", "task", "graph", "hardware", "accuracy_budget", "seconds", "version", "created", "id"}
@@ -30,10 +31,6 @@ _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "st
 _POSITIVE = ("throughput_epochs_per_s", "peak_host_bytes")
 #: The row of a fault that concerns the whole file.
 _FILE = "file"
-#: Most faults named in an error. Guess.
-_NAMED = 5
-#: Most characters of a fault in an error, which may quote a value of any length. Guess.
-_CHARACTERS = 500
 
 
 class Fault(NamedTuple):
@@ -175,7 +172,7 @@ def import_rows(path: Path, place: str) -> tuple[int, int]:
     Raises:
         StoreError: The file or a row has a fault, or the store can't be written; the store is unchanged.
     """
-    found = check_file(path, _NAMED + 1)
+    found = check_file(path, MOST_FAULTS + 1)
     _refuse(found, f"nothing was imported; a3gnn profiles check {shlex.quote(str(path))} names every fault")
     with ProfileStore.open(place) as store:
         return store.add_missing(found.sound.values()), len(found.sound)
@@ -291,10 +288,11 @@ def _hashes(row: Measurement, fields: Mapping[str, Any]) -> Iterator[str]:
 
 def _refuse(found: Checked, remedy: str) -> None:
     if found.faults:
-        named = "; ".join(_shortened(fault.describe()) for fault in found.faults[:_NAMED])
-        more = "; and there are more faults" if len(found.faults) > _NAMED else ""
+        named = "; ".join(_shortened(fault.describe()) for fault in found.faults[:MOST_FAULTS])
+        more = "; and there are more faults" if len(found.faults) > MOST_FAULTS else ""
         raise StoreError(f"{named}{more}: {remedy}")
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}..."
+    """Returns a fault, which may quote a value of any length."""
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."

@@ -23,10 +23,8 @@ _NO_LIMIT = 2**62
 #: The program that reads them, and what each kind of them is called in messages.
 _PROGRAM = "a3gnn.service.graphs.graph_process"
 _NOUNS = {"graph": "graph", "rows": "file of measurements"}
-#: Seconds that it may take. Guess.
+#: Seconds after which it hangs: the largest graphs are read in minutes.
 _MOST_S = 3600.0
-#: Share of the free memory that a process may take, because trials need memory, too. Guess.
-_SHARE = 0.5
 
 
 class Examiner:
@@ -88,9 +86,9 @@ class Examiner:
 
 
 def limit_memory(most: int | None) -> None:
-    """Limits this process's memory to `most` bytes, or to half of the free memory if that is less."""
+    """Limits this process's memory to `most` bytes, or to half of the free memory if that is less: trials need some."""
     free = available_bytes()
-    half = None if free is None else int(_SHARE * free)
+    half = None if free is None else free // 2
     most = min((one for one in (most, half) if one is not None), default=_NO_LIMIT)
     if most < _NO_LIMIT:
         with suppress(ValueError, OSError):  # its hard limit is lower already

@@ -22,14 +22,14 @@ LINK = "a3gnn.link"
 _HEAD_S = 20.0
 #: Seconds in which a client must read 48 KiB of an answer that it has not read yet; nginx's send_timeout.
 _READ_S = 60.0
-#: Bytes that come at once from a client that is not slow, so that its connection waits anew. Guess.
+#: Bytes that come at once from a client that is not slow, so that its connection waits anew: a full record of TLS (RFC
+#: 8446, section 5.1).
 _FAST_BYTES = 1 << 14
 #: Files that the database, logs, processes and connections being accepted may take.
 _OTHER_FILES = 256
-#: Most open connections, whatever the limit of files: each takes some 20 KiB. Guess.
+#: Most open connections, whatever the limit of files: as many as Linux lets wait (net.core.somaxconn). Each takes some
+#: 20 KiB.
 _MOST = 4096
-#: Seconds between two messages that no connection can be accepted. Guess.
-_SILENT_S = 60.0
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -193,15 +193,15 @@ class AcceptFailures:
     """Handles errors of the event loop. One that asyncio repeats without end is printed once a minute."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
-        self._notify, self._last = notify, -_SILENT_S
+        self._notify, self._next = notify, 0.0
 
     def __call__(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handles the error in `context`."""
         error = context.get("exception")
         if not (isinstance(error, OSError) and error.errno in _OUT_OF and "accept" in context.get("message", "")):
             loop.default_exception_handler(context)
-        elif loop.time() > self._last + _SILENT_S:
-            self._last = loop.time()
+        elif loop.time() > self._next:
+            self._next = loop.time() + 60
             self._notify(
                 f"no connection can be accepted now ({error.strerror}); the limit of open files is "
                 f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,}; a larger `ulimit -n` allows more"

@@ -15,7 +15,7 @@ from a3gnn.addresses import without_password
 MEDIA_TYPE = "application/problem+json"
 #: The status of an answer that nobody reads, because the client has left; nginx's.
 LEFT = 499
-#: Seconds after which a client may ask a busy server again. Guess.
+#: Seconds after which a client is told to ask a busy server again, as in `a3gnn.service.http.sessions`.
 _AGAIN_S = 5
 
 #: Errors of a disk, or of a user's share of it, that is full.

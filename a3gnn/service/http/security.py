@@ -22,13 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from a3gnn.addresses import ANY_ADDRESS, LOOPBACK
 from a3gnn.service.http.connections import LINK
 from a3gnn.service.http.problems import LEFT, ProblemDetails
-from a3gnn.service.http.sessions import GuessLimit, Sessions
+from a3gnn.service.http.sessions import Sessions, WrongTokens
 from a3gnn.service.http.transfer import Transfer
 from a3gnn.service.pages.frame import problem_answer, wants_page
 from a3gnn.service.settings import MOST_PORT, ServiceSettings
 from a3gnn.units import format_size
 
-#: Most bytes of a file of measurements. Guess: a row takes some 5 KB.
+#: Most bytes of a file of measurements: those of a thousand tunes of ten trials, at some 5 KB per row.
 _MOST_ROWS_BYTES = 64 << 20
 #: Name of the cookie that holds a session, before the server's port: browsers send a cookie to all ports of a host.
 _COOKIE = "a3gnn_session"
@@ -63,14 +63,14 @@ class Guard:
         sessions: The sessions of browsers.
 
     Attributes:
-        guesses: Bounds wrong tokens.
+        wrong_tokens: Bounds them, by address.
         requests: Number of requests by method and status.
         seconds: Total time of all requests.
     """
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, sessions: Sessions) -> None:
         self._app, self._token, self._sessions = Transfer(app), settings.token, sessions
-        self.guesses = GuessLimit()
+        self.wrong_tokens = WrongTokens()
         names = {settings.host, *settings.allowed_hosts} - ANY_ADDRESS
         self._hosts = {name.lower().strip("[]") for name in names | LOOPBACK}
         self._uploads = {
@@ -159,14 +159,14 @@ class Guard:
         assert self._token is not None, "there is one"
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and (given := given.strip()):
-            await self.take_guess(scope, given, anew=False)
+            await self.take_token(scope, given, anew=False)
             return
         secret = cookie_parser(headers.get("cookie", "")).get(cookie_name(scope), "")
         if not await self._has_session(secret):
             raise _no_token()
         scope[SESSION] = secret
 
-    async def take_guess(self, scope: Scope, given: str, *, anew: bool = True) -> None:
+    async def take_token(self, scope: Scope, given: str, *, anew: bool = True) -> None:
         """Checks a token that a request gives.
 
         After too many wrong ones from its address, the check waits, so that the right one passes late.
@@ -180,8 +180,8 @@ class Guard:
             ProblemDetails: It is wrong, or too many wait for their check; 429 says that too many others were wrong.
         """
         address = (scope.get("client") or ("", 0))[0]
-        wait_s = self.guesses.wait_s(address)
-        turn_s = self.guesses.turn_s(address) if wait_s else 0.0
+        wait_s = self.wrong_tokens.wait_s(address)
+        turn_s = self.wrong_tokens.turn_s(address) if wait_s else 0.0
         await asyncio.sleep(turn_s or 0.0)
         right = hmac.compare_digest(given.encode("latin-1", "replace"), (self._token or "").encode())
         if right and turn_s is not None:
@@ -191,7 +191,7 @@ class Guard:
             problem = ProblemDetails(429, "guesses", detail)
             problem.headers = {"Retry-After": str(wait_s)}
             raise problem
-        self.guesses.add(address, "" if anew else given)
+        self.wrong_tokens.add(address, "" if anew else given)
         raise _no_token()
 
     async def _has_session(self, secret: str) -> bool:
@@ -246,8 +246,9 @@ class BodyLimit(NamedTuple):
         )
 
 
-#: The limits of a request without a token, and of one that is no upload. Guesses, but for the 20 seconds, which are
-#: those of Apache's mod_reqtimeout: a token and the page to show take some hundred bytes.
+#: The limits of a request without a token, and of one that is no upload. Bytes are nginx's large_client_header_buffers
+#: and client_max_body_size. The 20 seconds of `BodyLimit` are those of Apache's mod_reqtimeout; a quarter of them is
+#: enough for a token and the page to show, some hundred bytes.
 _OPEN_BODY = BodyLimit(8 << 10, "a form with the token is smaller", 5.0)
 _USUAL_BODY = BodyLimit(1 << 20, "send graphs to POST /graphs/upload")
 

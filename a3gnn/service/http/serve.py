@@ -10,10 +10,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from a3gnn._imports import optional
 from a3gnn.addresses import ANY_ADDRESS, cannot_listen, shown
 from a3gnn.service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from a3gnn.service.service import Service
 
 #: Parameters of glibc's `mallopt` (malloc.h).
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
@@ -22,8 +26,8 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 _MAPPED_BYTES = 128 << 10
 #: Seconds after which the process ends, however busy its threads are, as docs/howto/service.md promises.
 _MOST_END_S = 12.0
-#: Most connections that wait to be accepted (uvicorn's default), and that are accepted at once. The second is a guess:
-#: each takes a file before it can be refused.
+#: Most connections that wait to be accepted (uvicorn's default), and that are accepted at once. Each takes a file
+#: before it can be refused: a quarter of `a3gnn.service.http.connections._OTHER_FILES`.
 _BACKLOG, _ACCEPTED = 2048, 64
 
 
@@ -39,13 +43,7 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     uvicorn = optional("uvicorn", "serve", "a3gnn serve")
     optional("fastapi", "serve", "a3gnn serve")
     from a3gnn.service.http.app import make_app
-    from a3gnn.service.http.connections import (
-        BoundedProtocol,
-        Bounds,
-        most_connections,
-        raise_file_limit,
-        watch_accepts,
-    )
+    from a3gnn.service.http.connections import BoundedProtocol, Bounds, most_connections, raise_file_limit
     from a3gnn.service.jobs.worker import LEAVE_S
 
     class Connection(BoundedProtocol):
@@ -56,25 +54,6 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     listening = _listen(settings)
     app = make_app(settings)
     app.state.service.streams.most_readers = max(1, Connection.bounds.most // 2)
-
-    class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
-        """Ends at the signal what would not end by itself."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            """Begins to listen."""
-            watch_accepts(notify)
-            await super().startup(sockets)
-            listening.listen(_BACKLOG)  # asyncio has set it to `_ACCEPTED`
-
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            """Ends event streams and processes that examine files, then handles the signal as uvicorn does."""
-            last = threading.Timer(_MOST_END_S, os._exit, (1,))
-            last.daemon = True
-            last.start()
-            app.state.service.streams.close()
-            threading.Thread(target=app.state.service.leave, daemon=True).start()  # it takes locks
-            super().handle_exit(sig, frame)
-
     if settings.access_log:
         _print_access()
     config = uvicorn.Config(
@@ -96,7 +75,32 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     if settings.host in ANY_ADDRESS and not settings.allowed_hosts:
         notify("other machines need a name or an address of --allow-host to reach the server; none is set")
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after its shutdown
-        Server(config).run(sockets=[listening])
+        _server(config, app.state.service, listening, notify).run(sockets=[listening])
+
+
+def _server(config: Any, service: Service, listening: socket.socket, notify: Callable[[str], None]) -> Any:
+    """Returns uvicorn's server, which ends at the signal what would not end by itself."""
+    import uvicorn
+
+    from a3gnn.service.http.connections import watch_accepts
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """Begins to listen."""
+            watch_accepts(notify)
+            await super().startup(sockets)
+            listening.listen(_BACKLOG)  # asyncio has set it to `_ACCEPTED`
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Ends event streams and processes that examine files, then handles the signal as uvicorn does."""
+            last = threading.Timer(_MOST_END_S, os._exit, (1,))
+            last.daemon = True
+            last.start()
+            service.streams.close()
+            threading.Thread(target=service.leave, daemon=True).start()  # it takes locks
+            super().handle_exit(sig, frame)
+
+    return Server(config)
 
 
 def _print_access() -> None:

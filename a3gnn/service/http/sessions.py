@@ -1,4 +1,4 @@
-"""`Sessions`: what browsers carry in place of the token; `GuessLimit`: a bound on wrong tokens."""
+"""`Sessions`: what browsers carry in place of the token; `WrongTokens`: a bound on wrong tokens."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from a3gnn.service.jobs.database import SESSIONS
 
 #: Seconds after which a browser must log in again: the day that docs/howto/service.md promises.
 SESSION_S = 86_400
-#: Seconds for which a session is not looked up again, so that the end of a session at another server counts. Guess.
-_FRESH_S = 5.0
 #: Wrong tokens in `_WINDOW_S` seconds from one address, and from all, as docs/howto/service.md has them: a person
 #: mistypes a few, and a token of 16 characters outlasts them by ages.
-_MOST_GUESSES, _MOST_OF_ALL, _WINDOW_S = 10, 100, 60.0
+_MOST_WRONG, _MOST_OF_ALL, _WINDOW_S = 10, 100, 60.0
 #: Seconds between two checks of tokens from one address after that, as docs/howto/service.md has them, and most seconds
-#: that a check waits: then ten wait.
+#: that a check waits: then ten wait. For as long, a session is not looked up again, after which its end at another
+#: server counts.
 _TURN_S, _MOST_TURN_S = 0.5, 5.0
 
 
@@ -73,14 +72,14 @@ class Sessions:
             now = time.monotonic()
             self._fresh = {name: until for name, until in self._fresh.items() if until > now}
             if left > 0:
-                self._fresh[own] = now + min(left, _FRESH_S)
+                self._fresh[own] = now + min(left, _MOST_TURN_S)
         return left > 0
 
     def _hash(self, secret: str) -> str:
         return hashlib.sha256(f"{secret}\n{self._token}".encode("utf-8", "replace")).hexdigest()
 
 
-class GuessLimit:
+class WrongTokens:
     """Counts wrong tokens of the last minute, by address. The same wrong token of a program counts once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -96,7 +95,7 @@ class GuessLimit:
         everybody = [time_s for time_s, _, _ in self._wrong]
         waits = [
             found[-most] + _WINDOW_S - now
-            for found, most in ((own, _MOST_GUESSES), (everybody, _MOST_OF_ALL))
+            for found, most in ((own, _MOST_WRONG), (everybody, _MOST_OF_ALL))
             if len(found) >= most
         ]
         return math.ceil(max(waits, default=0.0))

@@ -85,7 +85,7 @@ SESSIONS = sa.Table(
 )
 #: SQLite's primary result codes, and PostgreSQL's SQLSTATE, for a full disk. Other I/O errors have the first, too.
 _IO_ERROR, _FULL, _DISK_FULL = sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, "53100"
-#: A disk with less free bytes is full. Guess.
+#: A disk with less free bytes is full: SQLite's largest page.
 _LEAST_FREE = 1 << 16
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from a3gnn.notify import LOOK_S
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.http.problems import ProblemDetails, conflict, in_trash, not_found, too_many
 from a3gnn.service.jobs.database import GRAPHS, JOBS, inserted_id, number_in
 from a3gnn.service.jobs.home import Home
 from a3gnn.service.jobs.job import ACTIVE, RETRY, Job, JobKind
-from a3gnn.tuning.study.budget import LOOK_S
 
 #: Seconds for which a deleted job can be restored: the week that docs/howto/service.md promises.
 TRASH_S = 7 * 86_400.0

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from a3gnn.errors import A3GNNError
+from a3gnn.notify import LOOK_S
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.graphs.shelf import GraphShelf
 from a3gnn.service.http.problems import ProblemDetails
@@ -23,12 +24,12 @@ from a3gnn.service.jobs.jobs import TRASH_S, Jobs, Trash
 from a3gnn.service.studies.study_files import summary
 from a3gnn.service.studies.told_trials import Suggestions
 from a3gnn.storage.atomic import write_text
-from a3gnn.tuning.study.budget import LOOK_S, forget_stop
+from a3gnn.tuning.study.budget import forget_stop
 from a3gnn.units import format_duration
 
 #: Seconds between two looks at what has been in the trash for too long: a thousandth of that time.
 _PURGE_S = TRASH_S / 1000
-#: Most studies at once whose trials the client runs; each takes the memory of a process. Guess.
+#: Most studies at once whose trials the client runs; each takes the memory of a process, but no core.
 _TOLD_AT_ONCE = 4
 #: Seconds that open requests get to end when the server ends, and then jobs: together less than the ten seconds after
 #: which `docker stop` kills a server.

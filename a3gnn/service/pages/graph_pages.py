@@ -172,7 +172,7 @@ def characteristics(graph: KnownGraph) -> list[tuple[str, str]]:
     return found
 
 
-#: Entries of a folder that are looked at, and that are shown. Guesses.
+#: Entries of a folder that a page looks at, and that it shows: it leads to a graph, and is no list to read.
 _LOOKED_AT, _SHOWN = 10_000, 500
 #: The file that marks a converted graph's folder (`a3gnn.graphs.folder`).
 _MARK = "meta.json"

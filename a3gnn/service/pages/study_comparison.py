@@ -38,7 +38,7 @@ Compare = Annotated[
         json_schema_extra={"uniqueItems": True},
     ),
 ]
-#: How far the axis of ratios goes beyond 1 and its values, as a factor. Guess.
+#: White space at both ends of the axis of ratios, as a factor.
 _MARGIN = 1.1
 #: Ratios below this are drawn as this.
 _LEAST_RATIO = 1e-6

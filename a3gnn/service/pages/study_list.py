@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Query, Response
 
 from a3gnn.errors import UsageError
+from a3gnn.notify import PATIENCE_S
 from a3gnn.objectives import Priority
 from a3gnn.service.http.answers import PROBLEMS, Asked
 from a3gnn.service.jobs.database import JOBS, MOST
@@ -31,8 +32,8 @@ Order = Literal["newest", "oldest", "name", "gain", "longest"]
 State = Literal["", "active", "finished", "stopped", "failed"]
 #: The newest matching studies that are sorted by gain, which only their summaries have. Guess.
 _SORTED = 2000
-#: Seconds between two looks of the list at the server, while a study waits or runs and otherwise. Guesses.
-_LOOK_S, _QUIET_S = 2, 10
+#: Seconds between two looks of the list at the server, while a study waits or runs; without one it is `PATIENCE_S`.
+_LOOK_S = 2
 #: Most pages of the list that an address may name.
 _MOST_PAGE = 100_000
 #: The words of the list for each order and each state.
@@ -206,7 +207,7 @@ def list_page(
         without_graph=_address(asked, graph=None, page=1),
         orders=ORDERS,
         states=STATES,
-        again_s=_LOOK_S if any(study.active for study in studies) else _QUIET_S,
+        again_s=_LOOK_S if any(study.active for study in studies) else int(PATIENCE_S),
     )
 
 

@@ -16,6 +16,7 @@ from a3gnn.service.jobs.database import MOST
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.task import MODELS, NUMBER_OPTIONS, Residual, Task, names_factory, usual_fanouts
 from a3gnn.tuning.study.arguments import make_request
+from a3gnn.units import MOST_FAULTS
 
 #: Text of one line, without control characters.
 Word = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -35,8 +36,6 @@ UNIONS = {
     "search": "must have lists of values, or ranges with low and high",
     "residual": "must be true, false or linear",
 }
-#: Most faults of a request named in the answer. Guess.
-_NAMED = 5
 #: The parts of a value's union that pydantic adds to the place of a fault.
 _ALTERNATIVES = ("int", "float", "bool", "constrained-str", "constrained-int", "none")
 #: The rule for each of pydantic's types of faults, with the names of its limits.
@@ -354,7 +353,7 @@ def named_faults(faults: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[st
     for fault in faults:
         place = "the body" if fault["type"] == "json_invalid" else _place(fault["loc"])
         groups.setdefault(place, []).append(fault)
-    named = [_described(place, found) for place, found in list(groups.items())[:_NAMED]]
+    named = [_described(place, found) for place, found in list(groups.items())[:MOST_FAULTS]]
     line = "; ".join(map(_line, named))
     more = len(groups) - len(named)
     return f"{line}{f'; and {more} more' if more else ''}", named

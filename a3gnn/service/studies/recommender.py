@@ -13,14 +13,13 @@ from collections import OrderedDict
 from typing import Any
 
 from a3gnn._imports import importing
+from a3gnn.notify import LOOK_S
 from a3gnn.process.child import as_program, described_status, end, take_stdout
 from a3gnn.service.http.problems import ProblemDetails, Turns, leaving
 from a3gnn.service.jobs.home import Places
+from a3gnn.service.studies.study_files import KEPT
 from a3gnn.threads import wait_policy
-from a3gnn.tuning.study.budget import LOOK_S
 
-#: Answers kept in memory. The same question on the same measurements has the same answer. Guess.
-_KEPT = 256
 #: Problems that last as long as the measurements do. Any other, such as a folder that is not mounted, may pass.
 _LASTING = ("infeasible", "usage")
 
@@ -84,7 +83,7 @@ class Recommender:
         with self._mutex:
             self._answers[key] = answer
             self._answers.move_to_end(key)
-            while len(self._answers) > _KEPT:
+            while len(self._answers) > KEPT:
                 self._answers.popitem(last=False)
 
     def _answered(self, order: dict[str, Any]) -> dict[str, Any]:

@@ -25,14 +25,13 @@ from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.result import unfinished_front
 from a3gnn.tuning.study.folder import Journal, seconds_so_far
 from a3gnn.tuning.study.trial import UNCOUNTED
+from a3gnn.units import MOST_CHARACTERS
 
 T = TypeVar("T")
-#: Files whose contents are kept in memory. Guess: a front of 100 trials takes some 200 KiB.
-_KEPT = 64
-#: Most lines of a log in one answer, and most characters of each. Guesses.
+#: Contents of files, and answers, that are kept in memory. A front of 100 trials takes some 200 KiB, so 50 MiB in all.
+KEPT = 256
+#: Most lines of a log in one answer, of up to 1 MB, and most characters of each.
 _LOG_LINES, _LOG_CHARACTERS = 500, 2000
-#: Most characters of the last line in a summary.
-_LINE_CHARACTERS = 300
 _one_makes_views = threading.Lock()
 #: The files that `front`, `report`, `pick`, `compare` and `export` read, in reading order. The state comes first: if it
 #: says that the tune has finished, the last two files exist.
@@ -74,7 +73,7 @@ class FileCache:
         with self._mutex:
             self._values[key] = stamp, made
             self._values.move_to_end(key)
-            while len(self._values) > _KEPT:
+            while len(self._values) > KEPT:
                 self._values.popitem(last=False)
         return made
 
@@ -219,7 +218,7 @@ def _encoded(front: Front | None) -> bytes | None:
 def _last_line(folder: JobFolder) -> str:
     events = folder.events
     lines = [event.data.get("text", "") for event in events.since(max(events.size - 8192, 0)) if event.kind == "line"]
-    return str(lines[-1])[:_LINE_CHARACTERS] if lines else ""
+    return str(lines[-1])[:MOST_CHARACTERS] if lines else ""
 
 
 def log_lines(folder: JobFolder, after: int) -> dict[str, Any]:

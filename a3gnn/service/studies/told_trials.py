@@ -13,11 +13,11 @@ from typing import Any
 
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics, StageSeconds
+from a3gnn.notify import LOOK_S
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.service.http.problems import ProblemDetails, conflict
 from a3gnn.storage.atomic import write_text
-from a3gnn.tuning.study.budget import LOOK_S
 
 #: Name of the file with the number of the last suggestion.
 _LAST = "last"

@@ -17,7 +17,7 @@ from a3gnn_surrogate.surrogate import Surrogate
 
 #: Random configurations that the trees learn from; they define the average from which SHAP values count. Guess.
 _SAMPLE_SIZE = 1000
-#: Parameters and number of the trees. Guess: deep enough for interactions of four knobs.
+#: Parameters and number of the trees. A tree of depth five has interactions of up to five knobs.
 _PARAMETERS = {"max_depth": 5, "eta": 0.15, "tree_method": "hist", "max_bin": 64, **THREADS}
 _NUM_TREES = 60
 #: A range of costs below which they are equal but for rounding.

@@ -26,7 +26,8 @@ from a3gnn_surrogate.surrogate import Surrogate, given_default
 #: Stand-in for the default's validation accuracy if no measurement provides it. Only differences from it are used. It
 #: lies in the middle, so neither they nor their intervals are cut off at 0 or 1.
 _STAND_IN = 0.5
-#: A graph is unlike all measured ones if one of its characteristics is outside their range by this factor. Guess.
+#: A graph is unlike all measured ones if one of its characteristics is outside their range by this factor:
+#: the gap that docs/design/tuning.md defines.
 _FAR = 2.0
 #: The characteristics to compare, with their display names.
 _SHAPE: tuple[tuple[str, Callable[[GraphCharacteristics], float]], ...] = (

@@ -23,7 +23,7 @@ from a3gnn.tuning.engines.improvement import NOT_WORTH, STARTS, maximize, propos
 from a3gnn.units import format_size
 
 #: Most that resetting knobs to their defaults may lose in total: in doublings of the score (2 %), and in the
-#: probability of keeping the limits. Guesses: less than any trial could show.
+#: probability of keeping the limits: repetitions of a configuration differ by more (docs/design/tuning.md).
 WORTH = 0.03
 
 

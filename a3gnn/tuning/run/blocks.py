@@ -12,7 +12,7 @@ from a3gnn.tuning.beliefs.expectations import TrialCost
 from a3gnn.tuning.run.plans import timing_plan
 from a3gnn.tuning.study.history import History
 
-#: Configurations that are verified beside the baseline. Guess: two halvings leave one.
+#: Configurations that are verified beside the baseline: two halvings leave one.
 CONTENDERS = 3
 #: Seeds that the choice and the baseline train with, the task's own among them: the least number whose median ignores
 #: one outlier.

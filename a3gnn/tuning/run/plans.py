@@ -11,7 +11,7 @@ from a3gnn.tuning.study.quality import next_rung_s
 from a3gnn.tuning.study.trial import BASELINE, RACE, Proposal
 from a3gnn_surrogate.curve_ends import CurveEnds
 
-#: Seconds of a timing in the verification, or for the machine's drift; fewer than a trial's, as there are many. Guess.
+#: Seconds of a timing in the verification, or for the machine's drift; half of a trial's, as there are many.
 _TIMED_S = 0.1 if QUICK else 1.0
 #: Seconds that a known curve is trained on even if it can't stop improving in time; a plan needs a positive number.
 _NO_S = 1e-3

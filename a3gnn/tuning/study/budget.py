@@ -11,19 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from a3gnn.notify import LOOK_S
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.units import count, format_duration
 
-#: Largest share of a tune's seconds that is reserved for the verification. Guess: half of what the trials take.
+#: Largest share of a tune's seconds that is reserved for the verification: half of what the trials take.
 VERIFICATION_SHARE = 1 / 3
-#: Seconds that a trial gets at the end of a budget. Guess: less than 5 % of a budget of ten minutes.
+#: Seconds that a trial gets at the end of a budget: 5 % of ten minutes, the budget of the examples.
 _LEAST_TRIAL_S = 30.0
 #: Creating this file in the folder of a running tune, for instance with `touch`, ends the tune.
 STOP_FILE = "stop"
-#: Seconds between two looks at what changes without a word: a file named stop, the log, the process or the answer of a
-#: job, the database that other servers change. Guess: people do not notice them.
-LOOK_S = 0.2
 #: Message of `StopAsked`.
 _ASKED = "a file named stop is in the tune's folder"
 

@@ -27,7 +27,7 @@ from a3gnn_surrogate.physics.model_cost import model_cost
 from a3gnn_surrogate.physics.volume import batch_volume
 from a3gnn_surrogate.search_points import costly
 
-#: If nothing fits, one trial may use so many times its limit or its predicted memory, if that is more. Guess: enough to
+#: If nothing fits, one trial may use so many times its limit or its predicted memory, if that is more: enough to
 #: find the smallest limit that would do, and too little for a leaking model to fill the machine's memory.
 BEYOND = 1.5
 #: Up to this quality the error suggests no looser limit: no target may be as low, and a curve without a point counts as

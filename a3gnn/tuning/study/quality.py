@@ -42,9 +42,9 @@ STEPS: Mapping[str, tuple[Any, ...]] = {
 #: Rounds of a race: a training of each takes twice as long as one of the round before.
 RUNGS = 4
 #: Steps that a training of the first round takes at least, and those that a longest one needs to end near its best.
-#: Guesses: on minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
+#: On minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
 _TOLD_APART, _NEAR_BEST = 40, 120
-#: Most seconds that the race's trials take beside training and evaluation, as a share of the budget. Guess: trials get
+#: Most seconds that the race's trials take beside training and evaluation, as a share of the budget: trials get
 #: a good half of the budget, and the race trains for a third of it.
 _AROUND_SHARE = 1 / 6
 

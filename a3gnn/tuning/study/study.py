@@ -29,20 +29,20 @@ from a3gnn.task import Task, Values, as_values
 
 #: The memory limit that allows the measured peak of the default configuration.
 DEFAULT_PEAK: Literal["default"] = "default"
-#: Bounds of a trial's timeout; the last value, in seconds, for a budget in trials. Guesses.
+#: Bounds of a trial's timeout; the last value, in seconds, for a budget in trials. A trial that hangs ends by them.
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 #: The default's training may take the first share of a budget in seconds; and the second one if the requested epochs
 #: or target need it, or as long as its accuracy can still stop improving within that. It may take so many seconds at
-#: least. Guesses: the baseline's seconds are missing elsewhere.
+#: least. The baseline's seconds are missing elsewhere; docs/design/tuning.md has tunes by these shares.
 _CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S = 1 / 8, 1 / 3, 2.0
-#: A budget in trials counts as so many seconds. Guess.
+#: A budget in trials counts as so many seconds, as docs/design/tuning.md has them.
 COUNTED_S = 30.0 if QUICK else 480.0
-#: Share of the budget that models without a network may take, and most seconds. Guesses.
+#: Share of the budget that models without a network may take, beside what decides, and most seconds.
 _REFERENCES_SHARE, _MOST_REFERENCES_S = 1 / 10, 60.0
 
 
 #: Share of a tune's budget for quality that one training may take: eight shapes in four rounds take two and a half such
-#: shares, the verification at most a third of the budget, and steps around the best the rest.
+#: shares, the verification two at least, and steps around the best the rest.
 _QUALITY_SHARE = 1 / 8
 #: Most edges of a graph on which a tune for quality trains in full batches. Guess: a step takes a second or two.
 _MOST_WHOLE_EDGES = 1_000_000

@@ -65,8 +65,8 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
 
     Memory-mapped topology and features on disk are reclaimable and do not count. A partitioned graph has one part's
     features at a time in RAM. If there is a device, it holds what training computes, and the cache unless its policy is
-    ahead. A share of all nodes' hidden rows is assumed to be in memory while they are evaluated, a guess that stored
-    peaks support. Each of several trainers has its weights. What a trainer on the processors computes next to a device
+    ahead. A share of all nodes' hidden rows is assumed to be in memory while they are evaluated; stored peaks support
+    that. Each of several trainers has its weights. What a trainer on the processors computes next to a device
     is not counted.
     """
     graph, hardware, row_bytes = setting.graph, setting.hardware, stored_row_bytes(columns, setting.task, setting.graph)

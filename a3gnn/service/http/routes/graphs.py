@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 from anyio import CancelScope, open_file, to_thread
 from fastapi import APIRouter, Query, Request, Response
 
+from a3gnn.notify import LOOK_S
 from a3gnn.service.http.answers import PROBLEMS, Asked, GraphAnswer, GraphsAnswer, Number, answers, json_answer
 from a3gnn.service.http.problems import NO_ROOM, ProblemDetails, no_room
 from a3gnn.service.jobs.database import MOST
 from a3gnn.service.jobs.jobs import MOST_ON_A_PAGE, ON_A_PAGE
 from a3gnn.service.studies.orders import GraphOrder, Word
 
-#: Bytes of an upload between two looks at the room that is left. Guess.
-_LOOK_BYTES = 16 << 20
 router = APIRouter(prefix="/graphs", tags=["graphs"], responses=PROBLEMS)
 
 
@@ -98,16 +98,15 @@ async def write_bounded(path: Path, pieces: AsyncIterator[bytes], room: Callable
     Raises:
         ProblemDetails: There is no room for it.
     """
-    got = looked = 0
     await to_thread.run_sync(room)
+    due = monotonic() + LOOK_S
     try:
         async with await open_file(path, "wb") as file:
             async for piece in pieces:
-                got += len(piece)
                 await file.write(piece)
-                if got > looked + _LOOK_BYTES:
-                    looked = got
+                if monotonic() > due:
                     await to_thread.run_sync(room)
+                    due = monotonic() + LOOK_S
     except OSError as error:
         if error.errno in NO_ROOM:
             raise no_room("the upload") from error

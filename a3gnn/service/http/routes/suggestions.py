@@ -8,6 +8,7 @@ from typing import Annotated
 from anyio import sleep, to_thread
 from fastapi import APIRouter, Query, Response
 
+from a3gnn.notify import LOOK_S
 from a3gnn.service.http.answers import PROBLEMS, Asked, CompletedAnswer, Number, SuggestedAnswer, answers, json_answer
 from a3gnn.service.http.problems import conflict
 from a3gnn.service.jobs.home import JobFolder
@@ -15,7 +16,6 @@ from a3gnn.service.jobs.job import Job
 from a3gnn.service.service import Service
 from a3gnn.service.studies.orders import TellOrder
 from a3gnn.service.studies.told_trials import Suggestions
-from a3gnn.tuning.study.budget import LOOK_S
 
 router = APIRouter(tags=["ask and tell"], responses=PROBLEMS)
 

@@ -89,7 +89,7 @@ async def login(service: Asked, request: Request) -> Response:
     if not service.settings.has_token:
         return answer
     try:
-        await request.app.state.guard.take_guess(request.scope, form.get("token", ""))
+        await request.app.state.guard.take_token(request.scope, form.get("token", ""))
     except ProblemDetails as problem:
         said = "The token is wrong." if problem.status == 401 else problem.detail
         return _login(following, said, problem)
