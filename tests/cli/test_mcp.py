@@ -130,7 +130,7 @@ def test_a_tune_without_a_folder_has_not_begun_yet(root: Path) -> None:
     tools, late = Tools(root), root.resolve() / "late"
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process, tempfile.TemporaryFile() as log:
         tools._begun[late] = process, log
-        with pytest.raises(Exception, match="late has not begun yet; ask for its status"):
+        with pytest.raises(Exception, match="late has not begun yet"):
             tools.status("late")
         process.communicate()
         with pytest.raises(Exception, match="must exist below the data root"):
