@@ -125,9 +125,10 @@ $(VENV)/.docs: $(VENV)/.installed
 	$(PIP) --editable '.[docs]'
 	@touch $@
 
+# The extra dev has the extra docs.
 $(VENV)/.dev: $(VENV)/.installed
 	$(PIP) --editable '.[dev]'
-	@touch $@
+	@touch $@ $(VENV)/.docs
 
 # DGL 2.1 has no wheels for Python 3.12 and later.
 $(PEERS)/dgl/.installed: benchmarks/engine/peers/dgl.txt

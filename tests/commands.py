@@ -40,8 +40,8 @@ def a3gnn(*arguments: object) -> Ended:
     return Ended(int(ended.value.code or 0), stdout.getvalue(), stderr.getvalue())
 
 
-def process(*arguments: object) -> Ended:
-    """Runs `a3gnn ARGUMENTS` in a process of its own, in the repository's folder."""
+def process(*arguments: object, cwd: Path = ROOT) -> Ended:
+    """Runs `a3gnn ARGUMENTS` in a process of its own, in the repository's folder or another."""
     command = [sys.executable, "-m", "a3gnn", *map(str, arguments)]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False, timeout=600)
     return Ended(run.returncode, run.stdout, run.stderr)

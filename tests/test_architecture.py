@@ -267,7 +267,9 @@ def test_measuring_and_serving_need_no_search_libraries() -> None:
         "import importlib.util, sys\n"
         "for name in ('xgboost', 'sklearn', 'stable_baselines3', 'optuna', 'gymnasium'):\n"
         "    sys.modules[name] = None\n"
+        "if importlib.util.find_spec('fastapi'):\n"
+        "    import a3gnn.service.http.app, a3gnn.service.graphs.graph_process\n"
+        "    assert not {'numba', 'torch'} & set(sys.modules)\n"
         "import a3gnn.apply.train, a3gnn.profiling.profiler, a3gnn.tuning.auto, a3gnn.cli.profile, a3gnn.cli.train\n"
-        "if importlib.util.find_spec('fastapi'): import a3gnn.service.http.app\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -138,9 +138,9 @@ class Tools:
         Args:
             folder: The folder of start_tune.
         """
-        out = self._below(folder)
-        self._check_begun(out)
-        return _run("status", str(out))
+        if (started := self._resolved(folder)) is not None:
+            self._check_begun(started)  # its folder may not exist yet
+        return _run("status", str(self._below(folder)))
 
     def pick(
         self,

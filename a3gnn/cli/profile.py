@@ -125,7 +125,7 @@ def profile(
         executor.make_ready(graph, task)
         room = evaluation_bytes(memory_limit)
         most = None if memory_limit is None or torch.cuda.is_available() else round(BEYOND * memory_limit)
-        task = examined(task, graph, room, left_s=timeout, limit_bytes=most, notify=say)
+        task = examined(task, graph, room, left_s=timeout, limit_bytes=most, worker=local.worker, notify=say)
         hardware = within_peaks(executor.probe(), opened.rows(), say)
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
         if reason := why_infeasible(limits, hardware):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.errors import GraphError
 from a3gnn.metric import LabelTarget, Target
 from a3gnn.storage.npy import slices
 
@@ -34,6 +35,31 @@ def target_of(labels: NDArray[Any]) -> LabelTarget:
     if labels.ndim == 2:
         return "labels"
     return "values" if labels.dtype.kind == "f" else "classes"
+
+
+def check_kind(labels: NDArray[Any]) -> None:
+    """Checks type and dimensions of `labels`, not their values.
+
+    Raises:
+        GraphError: They fit no kind of labels.
+    """
+    kind = labels.dtype.kind
+    if kind in "OSU":
+        raise GraphError(
+            f"y must hold numbers, got {labels.dtype} of shape {labels.shape}; number the classes: y = "
+            "np.unique(y, return_inverse=True)[1], or pandas.factorize(y)[0]"
+        )
+    if labels.ndim not in (1, 2) or kind not in ("iuf" if labels.ndim == 1 else "iubf"):
+        raise GraphError(
+            "y must be 1-dimensional integers (classes), 2-dimensional 0 and 1 (several labels per node) or "
+            f"1-dimensional floats (values), got {labels.dtype} of shape {labels.shape}; "
+            + ("y.astype(int) makes classes" if kind == "b" else "give one per node")
+        )
+    if labels.ndim == 2 and labels.shape[1] < 2:
+        raise GraphError(
+            f"2-dimensional y must have 2 columns or more, one per label, got shape {labels.shape}; y.reshape(-1) "
+            "turns one column into classes or values"
+        )
 
 
 def is_labeled(labels: NDArray[Any]) -> NDArray[np.bool_]:

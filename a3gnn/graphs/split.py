@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn.checks import whole_number
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.labels import is_labeled, judged_nodes
-from a3gnn.graphs.validate import check_kind
+from a3gnn.graphs.labels import check_kind, is_labeled, judged_nodes
 from a3gnn.option_names import option
 from a3gnn.seeding import generator
 from a3gnn.storage.npy import slices

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from a3gnn.errors import UsageError, nearest
-from a3gnn.graphs.links import value_in
 from a3gnn.graphs.split import Split
 
 #: The begin of a spec that names the predicted type.
@@ -32,6 +31,8 @@ class Target(NamedTuple):
     @property
     def value(self) -> str:
         """Name of the predicted values of edges; "" if nodes or links are predicted."""
+        from a3gnn.graphs.links import value_in  # imports numba, which a server of studies does without
+
         return value_in(self.kind)[1]
 
     @classmethod

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import MAX_NODES
 from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures
-from a3gnn.graphs.labels import is_labeled, unlabeled
+from a3gnn.graphs.labels import check_kind, is_labeled, unlabeled
 from a3gnn.storage.npy import slices
 from a3gnn.units import count
 
@@ -136,31 +136,6 @@ def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
         _check_label_values(labels)
     else:
         _check_classes(labels, num_nodes)
-
-
-def check_kind(labels: NDArray[Any]) -> None:
-    """Checks type and dimensions of `labels`, not their values.
-
-    Raises:
-        GraphError: They fit no kind of labels.
-    """
-    kind = labels.dtype.kind
-    if kind in "OSU":
-        raise GraphError(
-            f"y must hold numbers, got {labels.dtype} of shape {labels.shape}; number the classes: y = "
-            "np.unique(y, return_inverse=True)[1], or pandas.factorize(y)[0]"
-        )
-    if labels.ndim not in (1, 2) or kind not in ("iuf" if labels.ndim == 1 else "iubf"):
-        raise GraphError(
-            "y must be 1-dimensional integers (classes), 2-dimensional 0 and 1 (several labels per node) or "
-            f"1-dimensional floats (values), got {labels.dtype} of shape {labels.shape}; "
-            + ("y.astype(int) makes classes" if kind == "b" else "give one per node")
-        )
-    if labels.ndim == 2 and labels.shape[1] < 2:
-        raise GraphError(
-            f"2-dimensional y must have 2 columns or more, one per label, got shape {labels.shape}; y.reshape(-1) "
-            "turns one column into classes or values"
-        )
 
 
 def check_in_float32(name: str, given: NDArray[Any], stored: NDArray[np.float32]) -> None:

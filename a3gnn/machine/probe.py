@@ -68,7 +68,8 @@ def probe_hardware(
         kept = None if found is None else found.profile
         with machine_turn(notify):
             profile = _probe(machine, worker, notify) if kept is None else _checked(machine, kept, worker, notify)
-            profile = dataclasses.replace(profile, **_call(worker, "a3gnn.machine.probe:idle_memory"))
+            if kept is None or not QUICK:
+                profile = dataclasses.replace(profile, **_call(worker, "a3gnn.machine.probe:idle_memory"))
     hardware = dataclasses.replace(machine, profile=profile)
     if profile != kept:
         write_text(path, json.dumps(hardware.to_dict(), indent=2))

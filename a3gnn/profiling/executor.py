@@ -19,7 +19,7 @@ from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import MemoryUse, oom_kills
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.request import DETAIL_CHARACTERS, OPENED, OPENING, PARTITIONING, TrialRequest
-from a3gnn.task import Task
+from a3gnn.task import SHIPPED, Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimizer_imports
 from a3gnn.units import format_duration, format_size
 
@@ -149,8 +149,8 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
     """Returns the modules that a trial of `task` imports beyond those of all trials.
 
     A process that starts trials imports them once. PyG's modules take seconds to import and 65 MiB, so trials without
-    them do not pay for them. For a user's model only the modules of its optimizer are known: each trial imports the
-    model itself, which may have changed.
+    them do not pay for them. Of a user's model only the modules of its optimizer are known, and whether its layers are
+    PyG's: each trial imports the model itself, which may have changed.
 
     Args:
         task: The task to train.
@@ -158,7 +158,8 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
     """
     optimizer = optimizer_imports(task, has_device)
     if task.is_own:
-        return optimizer
+        has_pyg = task.model in SHIPPED or (task.own is not None and task.own.native > 0)
+        return (*optimizer, "torch_geometric.nn") if has_pyg else optimizer
     norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)
     layers = {"gatv2": "edge_attention", "transformer": "edge_attention"}.get(task.model, task.model)
     return (*optimizer, *((f"a3gnn.models.layers.{layers}", *norm) if task.uses_pyg else ()))

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -43,6 +44,7 @@ def examined(
     left_s: float = math.inf,
     limit_bytes: int | None = None,
     search: Search = (),
+    worker: Worker | None = None,
     notify: Callable[[str], None] = lambda line: None,
 ) -> Task:
     """Returns `task` with a description of its model, including whether it trains reproducibly and how it is evaluated.
@@ -57,6 +59,7 @@ def examined(
         search: Names of the factory's arguments, whose values are tried out one by one; the task gets the baseline's.
         limit_bytes: Memory limit of the process, at least `_LEAST_BYTES`, in addition to its limit by free memory; None
             for no further limit.
+        worker: Runs the processes, such as an executor's, whose trials follow; by default a new worker.
         notify: Called with a message about the wait and its time limit.
 
     Raises:
@@ -73,7 +76,7 @@ def examined(
     if limit_bytes is not None:
         limit_bytes = max(limit_bytes, _LEAST_BYTES)
     notify(f"examining {task.model} on a few mini-batches (up to {format_duration(timeout_s)})")
-    with Worker() as worker:
+    with nullcontext(worker) if worker else Worker() as worker:
         ended = worker.run(f"{__name__}:examine", argument, timeout_s=timeout_s, limit_bytes=limit_bytes)
         found = ended.result
         if found is None:

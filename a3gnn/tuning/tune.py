@@ -25,7 +25,7 @@ from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
 from a3gnn.option_names import again, call, option, options
-from a3gnn.profiling.executor import TrialExecutor
+from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
 from a3gnn.profiling.executor_choice import opened_executor
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
@@ -194,7 +194,9 @@ def tune(
         if executor is None and (graph.types is not None or graph.features.is_sparse):
             started += compile_ahead(KernelSet.of(graph.on_disk(), judged), notify)
         stack.enter_context(_disk_errors(folder))
-        task = _examined(judged, graph, request, started, notify)
+        if executor is None:
+            executor = stack.enter_context(LocalExecutor(notify))
+        task = _examined(judged, graph, request, started, executor, notify)
         task = repeating_as_before(task, folder) if resume else task
         request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares), task=task)
         if resume and (finished := finished_result(folder, request)) is not None:
@@ -224,7 +226,14 @@ def tune(
                 forget_stop(folder)
 
 
-def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, notify: Callable[[str], None]) -> Task:
+def _examined(
+    task: Task,
+    graph: Graph,
+    request: TuneRequest,
+    started: float,
+    executor: TrialExecutor,
+    notify: Callable[[str], None],
+) -> Task:
     """Returns `examined(task)`, within the remaining budget and at most `BEYOND` times the memory limit.
 
     Raises:
@@ -244,6 +253,7 @@ def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, no
         left_s=Budget(request.budget, started).left_s,
         search=request.search,
         limit_bytes=min(limits, default=None),
+        worker=executor.worker if isinstance(executor, LocalExecutor) else None,
         notify=notify,
     )
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import LearningCurve
@@ -137,6 +136,8 @@ class CurveStops:
 
         A curve with too few points is expected to stop as soon as it can.
         """
+        from scipy.special import ndtr, ndtri  # a page of a study, and the server, need none of SciPy
+
         if len(curve.batches) < LEAST_POINTS:
             return curve.soonest_stop()
         mean = float(np.append(stop_features(curve), 1.0) @ self.coefficients)

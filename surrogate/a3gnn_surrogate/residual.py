@@ -11,10 +11,6 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 import xgboost
 from numpy.typing import NDArray
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeRegressor
 
 from a3gnn.errors import unknown_name
 from a3gnn.seeding import generator
@@ -179,10 +175,16 @@ class NoLearner:
 
 def _linear(seed: int) -> Baseline:
     """Returns linear regression; its small penalty only decides between columns that are copies of each other."""
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     return Baseline(make_pipeline(StandardScaler(), Ridge(alpha=_RIDGE_ALPHA)), "ridge__sample_weight")
 
 
 def _decision_tree(seed: int) -> Baseline:
+    from sklearn.tree import DecisionTreeRegressor
+
     tree = DecisionTreeRegressor(max_depth=_TREE_DEPTH, min_samples_leaf=_TREE_MIN_LEAF, random_state=seed)
     return Baseline(tree, "sample_weight")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from a3gnn.figures import Reference
 from a3gnn.hardware import Hardware
@@ -141,6 +140,8 @@ class MeasuredSetting:
         work: Their expected work.
         measured: As in `TrainingRows`.
         stages: Measured seconds per mini-batch of sampling, gathering and training, float64, shape (n, 3).
+        terms: Expected terms of these three and of memory, uncalibrated, float64, shape (n, n_terms) each. A tune fits
+            after every trial, and these stay.
     """
 
     setting: Setting
@@ -149,6 +150,13 @@ class MeasuredSetting:
     work: Work
     measured: Array
     stages: Array
+    terms: tuple[Array, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        expected = stage_seconds(self.columns, *self.work, self.setting)
+        train = train_terms(self.work.cost, self.setting.hardware)
+        terms = train, memory_terms(self.columns, *self.work, self.setting)
+        object.__setattr__(self, "terms", (expected.sample[:, None], expected.gather[:, None], *terms))
 
     @classmethod
     def of(cls, rows: Sequence[Measurement], curves: KnownCurves, references: Mapping[ReferenceKey, float]) -> Self:
@@ -347,14 +355,8 @@ def _fit(
     """Returns the factors for the `kept` rows of `settings`, all by default."""
     found: list[list[_MeasuredTerms]] = [[], [], [], []]
     for number, one in enumerate(settings):
-        expected = stage_seconds(one.columns, *one.work, one.setting)
-        train, memory = (
-            train_terms(one.work.cost, one.setting.hardware),
-            memory_terms(one.columns, *one.work, one.setting),
-        )
-        terms = expected.sample[:, None], expected.gather[:, None], train, memory
         totals = [*one.stages.T, np.exp(one.measured[:, HOST_BYTES])]
-        for part, (own, total) in enumerate(zip(terms, totals, strict=True)):
+        for part, (own, total) in enumerate(zip(one.terms, totals, strict=True)):
             rows = total > 0  # NaN is not
             if kept is not None:
                 rows &= kept[number]
@@ -375,6 +377,8 @@ def _factors(settings: Sequence[_MeasuredTerms], prior: Array, weight: float) ->
         prior: The factors without rows.
         weight: Weight of the squared distance from the prior, which is relative to the prior if that exceeds 1.
     """
+    from scipy.optimize import nnls
+
     if not settings:
         return prior
     pull = np.sqrt(weight) * np.diag(1 / np.maximum(prior, 1.0))

@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from a3gnn.cli.mcp import Tools
 from a3gnn.task import Task
 from a3gnn.training.saved_model import SavedModel
 from tests.answers import checked
@@ -121,6 +124,17 @@ def test_nothing_outside_the_root_is_read_or_written(root: Path) -> None:
         assert {path for path in root.parent.rglob("*") if not path.is_relative_to(root / "out")} == before
 
     served(root, use)
+
+
+def test_a_tune_without_a_folder_has_not_begun_yet(root: Path) -> None:
+    tools, late = Tools(root), root.resolve() / "late"
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process, tempfile.TemporaryFile() as log:
+        tools._begun[late] = process, log
+        with pytest.raises(Exception, match="late has not begun yet"):
+            tools.status("late")
+        process.communicate()
+        with pytest.raises(Exception, match="must exist below the data root"):
+            tools.status("never")
 
 
 @pytest.mark.slow

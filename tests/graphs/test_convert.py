@@ -399,11 +399,16 @@ def test_edges_of_few_nodes_take_no_more_disk_than_is_told(
     np.testing.assert_array_equal(graph.indices, indices)
 
 
+#: Kills of a conversion.
+KILLS = pytest.mark.parametrize("kills", [5, pytest.param(25, marks=pytest.mark.weekly)])
+
+
 @pytest.mark.slow
+@KILLS
 @pytest.mark.parametrize(
     "source", ["synthetic:nodes=300,degree=9,classes=3,features=6", "stored", "compressed", "csr", "hub"]
 )
-def test_killed_conversions_are_continued(source: str, tmp_path: Path) -> None:
+def test_killed_conversions_are_continued(source: str, kills: int, tmp_path: Path) -> None:
     if ":" not in source:
         rng, nodes = np.random.default_rng(3), 500
         arrays = {"edge_index": rng.integers(0, nodes, size=(2, 9000)), "y": np.arange(nodes) % 3}
@@ -417,12 +422,13 @@ def test_killed_conversions_are_continued(source: str, tmp_path: Path) -> None:
             arrays["edge_index"][1, : 5000 if source == "hub" else 0] = 77  # more than a pass over the edges takes
         (np.savez_compressed if source == "compressed" else np.savez)(tmp_path / "graph.npz", **arrays)
         source = str(tmp_path / "graph.npz")
-    kill_often(source, tmp_path / "room")
+    kill_often(source, tmp_path / "room", kills)
 
 
 @pytest.mark.slow
+@KILLS
 @pytest.mark.parametrize("kind", ["stored", "compressed", "pt"])
-def test_killed_conversions_of_types_are_continued(kind: str, tmp_path: Path) -> None:
+def test_killed_conversions_of_types_are_continued(kind: str, kills: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     edges = np.stack([rng.integers(0, 500, 6000), rng.integers(0, 80, 6000)]).astype(np.int32)
     arrays = {"node_types": np.array(["a", "b"]), "num_nodes": np.array([500, 80]), "edge_types": np.array(["a__r__b"])}
@@ -434,18 +440,18 @@ def test_killed_conversions_of_types_are_continued(kind: str, tmp_path: Path) ->
     (np.savez_compressed if kind == "compressed" else np.savez)(tmp_path / "graph.npz", **arrays)
     if kind == "pt":
         torch.save(read_hetero(tmp_path / "graph.npz"), tmp_path / "graph.pt")
-    kill_often(str(tmp_path / f"graph.{'pt' if kind == 'pt' else 'npz'}"), tmp_path / "room")
+    kill_often(str(tmp_path / f"graph.{'pt' if kind == 'pt' else 'npz'}"), tmp_path / "room", kills)
 
 
-def kill_often(source: str, room: Path) -> None:
+def kill_often(source: str, room: Path, kills: int) -> None:
     script = Path(__file__).with_name("killed_conversions.py")
     room.mkdir()
-    arguments = [sys.executable, str(script), source, str(room / "graph"), "--kills", "12"]
+    arguments = [sys.executable, str(script), source, str(room / "graph"), "--kills", str(kills)]
     done = subprocess.run(arguments, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["kills"] == 12
-    assert found["continued"] > 2
+    assert found["kills"] == kills
+    assert found["continued"] > kills / 6
 
 
 def test_a_conversion_of_types_tells_what_it_takes(tmp_path: Path) -> None:

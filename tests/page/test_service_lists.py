@@ -20,7 +20,8 @@ def two(server: Server) -> list[RemoteStudy]:  # noqa: F811
     """Two studies that run, one with a long name: their processes take long to start."""
     studies = []
     for name, trials in (("a-name-without-a-break-" * 6, 3), ("short", 2)):
-        study = Client(server.url).start(GRAPH, trainer="client", budget=30, name=name, memory_limit="1GiB")
+        options = {"engine": "random", "budget": 30, "memory_limit": "1GiB"}
+        study = Client(server.url).start(GRAPH, trainer="client", name=name, **options)
         tell(study, trials)
         studies.append(study)
     return studies

@@ -48,7 +48,7 @@ def told(server: Server) -> Iterator[Callable[..., RemoteStudy]]:
 @pytest.fixture(scope="module")
 def shared(server: Server) -> RemoteStudy:
     """A study with three told trials, for tests that tell it more: its process takes long to start."""
-    study = Client(server.url).start(GRAPH, trainer="client", budget=40, memory_limit="1GiB")
+    study = Client(server.url).start(GRAPH, trainer="client", engine="random", budget=40, memory_limit="1GiB")
     tell(study, 3)
     return study
 

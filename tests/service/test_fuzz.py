@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from tests.service.servers import GRAPH, Server, serving
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
-pytest.importorskip("schemathesis", reason="schemathesis, of the extra [dev], is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # Not imported: each of the tests' processes would do so while it collects.
+    pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis, of the extra [dev], is not installed"),
+]
 
 TOKEN = "a-token-of-many-characters"
 #: All checks hold, with one exception: what the schema allows may be refused by a rule that no schema can say,

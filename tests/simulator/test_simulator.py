@@ -111,7 +111,9 @@ def test_what_is_lost_in_the_middle_of_the_last_line_is_measured_again(life, tmp
     tune.finish()
 
 
-@pytest.mark.parametrize("begin", range(0, 50, 5))
+@pytest.mark.parametrize(
+    "begin", [*range(0, 25, 5), *(pytest.param(begin, marks=pytest.mark.weekly) for begin in range(25, 50, 5))]
+)
 def test_seeds(begin: int) -> None:
     for seed in range(begin, begin + 5):
         run_seed(seed)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -73,13 +75,60 @@ indptr = np.array([0, *[40] * 41], dtype=np.int64)
 sampler = Sampler(Edges(indptr, np.arange(1, 41, dtype=np.int32)), (3,), seed=0)
 print(*sampler.sample(np.zeros(1, dtype=np.int32), 0, 0).n_id, a3gnn.__file__)
 """
+#: Has numba compile something, which takes seconds the first time, and then runs code in forks: each line of stdin has
+#: the arguments of `forked`.
+SERVER = """
+import atexit, json, os, sys, traceback
+import numba, numpy
+numba.njit(lambda x: x * 2)(numpy.ones(3))
+
+def forked(code, path, cwd, env, out):
+    status = 1
+    for number, place in ((0, os.devnull), (1, out + ".out"), (2, out + ".err")):
+        os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ |= env
+    sys.path.insert(0, path)
+    try:
+        exec(code, {"__name__": "__main__"})
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(status)
+
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        forked(**json.loads(line))
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+#: Variables that decide what importing numba does.
+IMPORTS_DIFFER = ("NUMBA_", "OMP_", "PYTHON", "TMPDIR")
+Server = subprocess.Popen[str]
+
+
+def _kept() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", SERVER], env=_kept(), **pipes) as started:
+        yield started
+        assert started.stdin is not None
+        started.stdin.close()
 
 
 class Installation:
     """A copy of the package that may be read-only: what kernels need of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, server: Server) -> None:
         self.folder, self.home = folder / "site", folder / "home"
+        self._server, self._runs = server, 0
         shutil.copytree(Path(a3gnn.__file__).parent / "storage", self.folder / "a3gnn" / "storage")
         for path in Path(a3gnn.__file__).parent.glob("*.py"):
             shutil.copy(path, self.folder / "a3gnn")
@@ -89,33 +138,49 @@ class Installation:
         self.home.mkdir()
         self.writable = False
 
-    def run(self, code: str = CODE, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Runs code whose `os.access` takes the installation for read-only, since root may write everywhere."""
+    def run(self, code: str = CODE, *, anew: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Runs code whose `os.access` takes the installation for read-only, since root may write everywhere.
+
+        Numba was imported before, unless it is to be run `anew` or a variable decides what that does.
+        """
         fixed = (
             "import os; real = os.access\n"
             f"os.access = lambda path, mode: {self.writable!r} if str(path).startswith({str(self.folder)!r}) "
             "else real(path, mode)\n"
         )
-        kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+        environment = {**_kept(), "PYTHONPATH": str(self.folder), "HOME": str(self.home), **variables}
+        if not anew and not any(name.startswith(IMPORTS_DIFFER) for name in variables):
+            return self._forked(fixed + code, environment)
         return subprocess.run(
             [sys.executable, "-c", fixed + code],
             cwd=self.home,
-            env={**kept, "PYTHONPATH": str(self.folder), "HOME": str(self.home), **variables},
+            env=environment,
             capture_output=True,
             text=True,
             check=False,
             timeout=120,
         )
 
+    def _forked(self, code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        self._runs += 1
+        out = f"{self.folder}-{self._runs}"
+        order = {"code": code, "path": str(self.folder), "cwd": str(self.home), "env": environment, "out": out}
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        print(json.dumps(order), file=self._server.stdin, flush=True)
+        status = int(self._server.stdout.readline())
+        printed = (Path(f"{out}.{name}").read_text(encoding="utf-8") for name in ("out", "err"))
+        return subprocess.CompletedProcess(code, status, *printed)
+
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Installation:
-    return Installation(tmp_path)
+def installation(tmp_path: Path, server: Server) -> Installation:
+    return Installation(tmp_path, server)
 
 
 def test_beside_the_sources_where_these_can_be_written(installation: Installation) -> None:
     installation.writable = True
-    where, place, _ = installation.run().stdout.splitlines()
+    where, place, _ = installation.run(anew=True).stdout.splitlines()
     assert (where, str(Path(place).parent)) == ("", str(installation.folder / "a3gnn" / "__pycache__"))
     assert KERNEL_FOLDER.fullmatch(Path(place).name)
 
@@ -127,7 +192,7 @@ def test_below_the_cache_folder_where_not(installation: Installation, tmp_path: 
         ({}, installation.home / ".cache" / "a3gnn"),
     ):
         for hits in ("0", "1"):  # the second process loads what the first has compiled
-            ran = installation.run(**variables)
+            ran = installation.run(anew=hits == "0", **variables)
             where, place, loaded = ran.stdout.splitlines()
             assert where == str(root / "kernels")
             assert place.startswith(where)
@@ -321,7 +386,7 @@ def test_in_a_temporary_folder_where_nothing_else_can_be_written(installation: I
 
 
 def test_numba_that_was_imported_before_is_told(installation: Installation, tmp_path: Path) -> None:
-    ran = installation.run("import numba\n" + CODE, A3GNN_CACHE=str(tmp_path / "own"))
+    ran = installation.run("import numba\n" + CODE, anew=True, A3GNN_CACHE=str(tmp_path / "own"))
     assert ran.stdout.splitlines()[0] == str(tmp_path / "own" / "kernels")
 
 

@@ -25,12 +25,14 @@ from a3gnn.space import SearchSpace
 from a3gnn.training.describe import described
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning import recommend
 from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.tell.summary import summary, summary_lines
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.physics.volume import batch_volume
 from tests.commands import a3gnn as command
 from tests.commands import process
+from tests.shipped import shipped
 from tests.training.test_edge_tasks import RATES, ratings
 from tests.training.test_links import ITEMS, LIKES, SPLIT, USERS, karate, shop
 
@@ -47,7 +49,7 @@ def setting_of(graph: Graph, hardware: Hardware, **fields: Any) -> Setting:
 
 
 @pytest.mark.slow
-def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
+def test_links_are_tuned_trained_and_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, folder = shop(tmp_path), tmp_path / "tune"
     words = ("--hidden", "8", "--fanouts", "4,3", "--budget", "1", "--engine", "random", "--memory-limit", "4GiB")
     done = process("tune", "--dataset", path, "--target", LIKES, *words, "--out", folder)
@@ -70,6 +72,7 @@ def test_links_are_tuned_trained_and_predicted(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert np.load(tmp_path / "best.npy")["target"].shape == (USERS, 3)
     asked = ("--dataset", path, "--target", LIKES, *words[:4])
+    monkeypatch.setattr(recommend, "shipped_measurements", lambda typed: shipped(150))  # as in quick processes
     done = command("recommend", *asked, "--store", folder / "profiles.sqlite")
     assert done.returncode == 0, done.stderr
     assert "measurements of" in done.stdout

@@ -89,11 +89,11 @@ def test_a_model_that_can_only_be_evaluated_by_a_sample_is_another_task(package,
     assert much.pass_bytes == round(much.cost.bytes(tiny_folder_graph.num_nodes, tiny_folder_graph.num_edges))
 
 
-def test_an_exception_in_training_ends_the_tune_with_its_traceback(package, tiny_folder_graph, tmp_path) -> None:
+def test_an_exception_in_training_ends_the_tune_with_its_traceback(quick_tune, package, tmp_path) -> None:
     body = "    def loss(self, outputs, labels): raise RuntimeError('no loss today')"
     model = package.add_class(body)
     with pytest.raises(ModelError, match=r"raised an exception:\n(?s:.*)RuntimeError: no loss today"):
-        tune(tiny_folder_graph, model=model, task=Task(fanouts=(5, 3)), budget=1, out=tmp_path / "run")
+        quick_tune(model=model, task=Task(fanouts=(5, 3)), budget=1)
     assert not (tmp_path / "run").exists()
 
 

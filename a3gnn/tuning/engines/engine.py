@@ -19,8 +19,8 @@ _CLASSES = {
     "gp": "a3gnn.tuning.engines.samplers:GpEngine",
     "tpe": "a3gnn.tuning.engines.samplers:TpeEngine",
     "nsga2": "a3gnn.tuning.engines.samplers:Nsga2Engine",
-    "random": "a3gnn.tuning.engines.samplers:RandomEngine",
-    "exhaustive": "a3gnn.tuning.engines.samplers:ExhaustiveEngine",
+    "random": "a3gnn.tuning.engines.unguided:RandomEngine",
+    "exhaustive": "a3gnn.tuning.engines.unguided:ExhaustiveEngine",
 }
 
 

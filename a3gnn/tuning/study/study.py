@@ -34,9 +34,9 @@ _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 #: The default's training may take the first share of a budget in seconds; and the second one if the requested epochs
 #: or target need it, or as long as its accuracy can still stop improving within that. It may take so many seconds at
 #: least. The baseline's seconds are missing elsewhere; docs/design/tuning.md has tunes by these shares.
-_CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S = 1 / 8, 1 / 3, 2.0
+_CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S = 1 / 8, 1 / 3, 0.5 if QUICK else 2.0
 #: A budget in trials counts as so many seconds, as docs/design/tuning.md has them.
-COUNTED_S = 30.0 if QUICK else 480.0
+COUNTED_S = 6.0 if QUICK else 480.0
 #: Share of the budget that models without a network may take, beside what decides, and most seconds.
 _REFERENCES_SHARE, _MOST_REFERENCES_S = 1 / 10, 60.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from tests.profiling.cluster.nodes import Rays, finish, start, wait_until
 from tests.service.servers import GRAPH, QUICK, serving
 from tests.tuning.formulas import SMALL_SPACE
 
-pytest.importorskip("ray", reason="the extra [ray] is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="the extra [ray] is not installed"),
+]
 
 FIXED = SMALL_SPACE | {"num_partitions": 1, "partitioner": "blocks", "compute_dtype": "float32", "num_workers": 1}
 SMALL = ["--dataset", GRAPH, "--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1"]

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import signal
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from a3gnn.setting import Setting
 from a3gnn.task import Task
 from tests.profiling.cluster.nodes import Rays, soon, wait_until
 
-pytest.importorskip("ray", reason="the extra [ray] is not installed")
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="the extra [ray] is not installed"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's own
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -1,4 +1,4 @@
-"""Real `torchrun` processes on the cores of a test: one thread each, a free port."""
+"""Real ranks on the cores of a test, one thread each, a free port: of `torchrun`, or forks of one process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 def start(*arguments: str | Path, cwd: Path | None = None, processes: int = 2) -> subprocess.Popen[str]:
     """Starts `torchrun --nproc-per-node PROCESSES` with `arguments`, in a session of its own."""
+    return _started([*TORCHRUN, str(processes), *map(str, arguments)], cwd)
+
+
+def _started(command: list[str], cwd: Path | None = None) -> subprocess.Popen[str]:
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    command = [*TORCHRUN, str(processes), *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environment, cwd=cwd, start_new_session=True, **pipes)  # type: ignore[call-overload,no-any-return]
 
@@ -46,14 +49,19 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def run(*arguments: str | Path, processes: int = 2) -> str:
     """Returns the stdout of a launch that ends well."""
-    code, out, err = ended(start(*arguments, processes=processes))
+    return _well_ended(start(*arguments, processes=processes))
+
+
+def _well_ended(process: subprocess.Popen[str]) -> str:
+    code, out, err = ended(process)
     assert code == 0, err[-4000:]
     return out
 
 
 def run_loop(script: str | Path, *arguments: str | Path, processes: int = 2) -> None:
-    """Runs a script that wraps a model, as `ended_early` does, to a good end."""
-    run(Path(__file__).parent / "ended_early.py", script, *arguments, processes=processes)
+    """Runs a script's ranks to a good end, as forks of one process (`forked`): each torchrun starts imports anew."""
+    words = [Path(__file__).parent / "forked.py", processes, script, *arguments]
+    _well_ended(_started([sys.executable, *map(str, words)]))
 
 
 def says_why(err: str) -> bool:

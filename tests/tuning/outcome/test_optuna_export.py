@@ -1,9 +1,11 @@
 """A tune as an Optuna study, read back by Optuna itself."""
 
 import json
+import shutil
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from wsgiref.util import setup_testing_defaults
 
@@ -15,14 +17,28 @@ from optuna.trial import TrialState
 from a3gnn.config import TrainConfig
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.tuning.outcome.kept_tune import KeptTune
-from a3gnn.tuning.outcome.optuna_export import export_to_optuna
+from a3gnn.tuning.outcome.optuna_export import Exported, export_to_optuna
+from tests.tuning.outcome.conftest import KEPT
 
 Kept = Callable[[str], Path]
+Made = Callable[[str], tuple[Path, Exported]]
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/optuna.db"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Returns the folder of the kept tune of a name, and its export, which takes seconds."""
+
+    @cache
+    def made(name: str) -> tuple[Path, Exported]:
+        folder = Path(shutil.copytree(KEPT / name, tmp_path_factory.mktemp("exported") / name))
+        return folder, export_to_optuna(folder, f"sqlite:///{folder.parent}/optuna.db")
+
+    return made
 
 
 def load(url: str, name: str) -> optuna.Study:
@@ -34,10 +50,9 @@ def config_of(trial: optuna.trial.FrozenTrial) -> TrainConfig:
 
 
 @pytest.mark.parametrize("name", ["memory", "time"])
-def test_every_trial_is_there_with_its_figures(kept: Kept, url: str, name: str) -> None:
-    folder = kept(name)
-    found = export_to_optuna(folder, url)
-    tune, study = KeptTune.read(folder), load(url, found.study_name)
+def test_every_trial_is_there_with_its_figures(exported: Made, name: str) -> None:
+    folder, found = exported(name)
+    tune, study = KeptTune.read(folder), load(found.url, found.study_name)
     assert found.study_name == f"{tune.setting.graph.name} {name}"
     assert len(study.trials) == len(tune.history.trials) == found.complete + found.pruned + found.failed
     speed = "seconds_to_accuracy" if name == "time" else "throughput_epochs_per_s"
@@ -62,17 +77,18 @@ def test_every_trial_is_there_with_its_figures(kept: Kept, url: str, name: str) 
             assert row.user_attrs["pruned"]
 
 
-def test_optuna_finds_the_front_that_the_tune_has(kept: Kept, url: str) -> None:
+def test_optuna_finds_the_front_that_the_tune_has(exported: Made) -> None:
     from a3gnn.tuning.study.measured_front import measured_front
 
-    folder = kept("memory")
-    study = load(url, export_to_optuna(folder, url).study_name)
+    folder, found = exported("memory")
+    study = load(found.url, found.study_name)
     front = measured_front(KeptTune.read(folder).history)
     assert {config_of(trial) for trial in study.best_trials} == {row.config for row in front.rows if row.on_front}
 
 
-def test_knobs_have_their_scales(kept: Kept, url: str) -> None:
-    study = load(url, export_to_optuna(kept("memory"), url).study_name)
+def test_knobs_have_their_scales(exported: Made) -> None:
+    _, found = exported("memory")
+    study = load(found.url, found.study_name)
     known = study.trials[0].distributions
     assert known["num_partitions"] == IntDistribution(1, 8, log=True)
     assert known["parallel_mode"] == CategoricalDistribution(["sequential", "mode1", "mode2"])
@@ -90,10 +106,9 @@ def test_failures_are_kept_with_their_reason(kept: Kept, url: str) -> None:
     assert load(url, "mine").user_attrs["finished"] is False
 
 
-def test_what_the_play_off_found_is_an_attribute(kept: Kept, url: str) -> None:
-    folder = kept("memory")
-    study = load(url, export_to_optuna(folder, url).study_name)
-    tune = KeptTune.read(folder)
+def test_what_the_play_off_found_is_an_attribute(exported: Made) -> None:
+    folder, found = exported("memory")
+    tune, study = KeptTune.read(folder), load(found.url, found.study_name)
     again = {trial.number: trial.user_attrs["play_off"] for trial in study.trials if "play_off" in trial.user_attrs}
     assert len(again) == len(tune.played_off) == 4
     chosen = next(found for found in again.values() if "chosen" in found["labels"])
@@ -102,7 +117,7 @@ def test_what_the_play_off_found_is_an_attribute(kept: Kept, url: str) -> None:
 
 def test_a_study_of_that_name_is_refused_unless_an_export_is_to_be_replaced(kept: Kept, url: str) -> None:
     folder = kept("memory")
-    export_to_optuna(folder, url, study_name="mine")
+    export_to_optuna(kept("unfinished"), url, study_name="mine")
     with pytest.raises(UsageError, match=r"already, of the tune in .*replace=True"):
         export_to_optuna(folder, url, study_name="mine")
     export_to_optuna(folder, url, study_name="mine", replace=True)
@@ -125,12 +140,12 @@ def test_a_database_that_cant_be_opened_is_said(kept: Kept, tmp_path: Path) -> N
         export_to_optuna(kept("memory"), f"sqlite:///{tmp_path}/nowhere/optuna.db")
 
 
-def test_optuna_dashboard_shows_it(kept: Kept, url: str) -> None:
+def test_optuna_dashboard_shows_it(exported: Made) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dashboard = pytest.importorskip("optuna_dashboard", reason="optuna-dashboard is not installed")
-    export_to_optuna(kept("time"), url)
-    app = dashboard.wsgi(optuna.storages.RDBStorage(url))
+    _, found = exported("time")
+    app = dashboard.wsgi(optuna.storages.RDBStorage(found.url))
 
     def get(path: str) -> dict[str, object]:
         asked: dict[str, object] = {}
