@@ -77,9 +77,13 @@ def check_folder(folder: Path, resume: bool) -> None:
 
 
 def check_request(folder: Path, request: TuneRequest) -> None:
-    """Raises a `UsageError` if the tune in `folder` has other options than `request`, apart from the budget."""
+    """Raises a `UsageError` if the tune in `folder` has other options than `request`, apart from the budget.
+
+    The recipe's search is no option: that of another version may differ.
+    """
     before, asked = (_flat(json.loads(json.dumps(one.to_dict()))) for one in (read_request(folder), request))
-    changed = sorted(name for name in {*asked, *before} - _MAY_CHANGE if asked.get(name) != before.get(name))
+    free = _MAY_CHANGE | ({"search"} if before.get("recipe") and asked.get("recipe") else set())
+    changed = sorted(name for name in {*asked, *before} - free if asked.get(name) != before.get(name))
     if changed:
         values = "; ".join(f"{name} was {before.get(name)!r} and is {asked.get(name)!r}" for name in changed)
         raise UsageError(

@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.run.plans import trial_plan, whole_plan
+from a3gnn.tuning.study.folder import check_request, write_request
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s
 from a3gnn.tuning.study.study import Study, TuneRequest
@@ -92,11 +94,11 @@ def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formul
     assert all(config.batch_size == ALL for config in tried)
     task = history.study.setting.task
     shapes = [shape_of(config, task) for config in tried]
-    assert shapes[:8] == [tuple(shape.values()) for shape in SHAPES]
+    assert shapes[:8] == [tuple(shape[name] for name in SHAPES[0]) for shape in SHAPES]
     best = sorted(SHAPES, key=lambda shape: -quality_of(START | shape))
-    assert set(shapes[8:12]) == {tuple(shape.values()) for shape in best[:4]}
-    assert set(shapes[12:14]) == {tuple(shape.values()) for shape in best[:2]}
-    assert shapes[14] == tuple(best[0].values())
+    assert set(shapes[8:12]) == {tuple(shape[name] for name in SHAPES[0]) for shape in best[:4]}
+    assert set(shapes[12:14]) == {tuple(shape[name] for name in SHAPES[0]) for shape in best[:2]}
+    assert shapes[14] == tuple(best[0][name] for name in SHAPES[0])
     seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
     assert seconds == [rung_s(history, rung) for rung in range(RUNGS) for _ in range(8 >> rung)]
     assert seconds[-1] == history.study.quality_s == BUDGET_S / 8
@@ -110,7 +112,7 @@ def test_residuals_map_the_nodes_row_where_layers_do_not(
     request = dataclasses.replace(empty.study.request, task=task, search=search_of(recipe_search(task)))
     study = Study.of(request, dataclasses.replace(empty.study.setting, task=task))
     _, tried = raced(History(study), formulas(by_quality), most=8)
-    assert [config.task_of(task).residual for config in tried] == [residual, False] * 2 + [False, residual] * 2
+    assert [config.task_of(task).residual for config in tried] == [residual, False] * 2 + [False] + [residual] * 3
 
 
 @pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.0, 2, "up to 30 steps")])
@@ -163,7 +165,7 @@ def test_a_budget_in_trials_names_one_in_seconds_where_trainings_are_short(
 
 
 def test_shapes_that_fail_leave_their_places_to_others(empty: History, formulas: Callable[..., Formulas]) -> None:
-    slow, shapes = slowly(1.0), [tuple(shape.values()) for shape in SHAPES]
+    slow, shapes = slowly(1.0), [tuple(shape[name] for name in SHAPES[0]) for shape in SHAPES]
     failed = shapes[:2]
 
     def failing(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
@@ -254,6 +256,16 @@ def test_trainings_end_where_they_stop_improving_and_count_as_complete(
     assert figures is not None
     assert figures.complete
     assert next_of_race(history) != config
+
+
+def test_a_tune_by_another_versions_recipe_goes_on(empty: History, tmp_path: Path) -> None:
+    request = empty.study.request
+    before = dataclasses.replace(request, search=request.search[1:])
+    write_request(tmp_path, before)
+    check_request(tmp_path, request)
+    write_request(tmp_path, dataclasses.replace(before, recipe=False))
+    with pytest.raises(UsageError, match="search was"):
+        check_request(tmp_path, dataclasses.replace(request, recipe=False))
 
 
 def test_the_recipe_runs_unless_a_search_or_an_engine_is_given(empty: History) -> None:
