@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.report.front import Front
 from a3gnn.report.rows import FrontRow
@@ -99,7 +98,7 @@ class Measured:
     @cached_property
     def default(self) -> int | None:
         """The index of the default's last successful trial, or None."""
-        wanted = TrainConfig().canonical()
+        wanted = self.history.study.baseline
         return max((i for i in self.rows if self.trials[i].measurement.config == wanted), default=None)
 
     @cached_property

@@ -109,6 +109,7 @@ class Front(FrontRows):
         chosen: TrainConfig | None = None,
         reference_s: float | None = None,
         no_gain: TrainConfig | None = None,
+        default: TrainConfig | None = None,
     ) -> Self:
         """Returns the front of `measured` under the limits of `objectives`, with the best of every priority labeled.
 
@@ -119,10 +120,11 @@ class Front(FrontRows):
             reference_s: The default's seconds to the target, if it may be chosen. A priority that weighs speed then
                 labels no configuration that is later.
             no_gain: The configuration that lost to the default for lack of a measurable gain, or None.
+            default: The default as this tune measures it, such as with features on disk; by default `TrainConfig()`.
         """
-        limits = objectives.limits
+        limits, default = objectives.limits, default or TrainConfig().canonical()
         broken = [() if one.config == chosen else (one.limits or limits).broken_by(one.figures) for one in measured]
-        lucky = _lucky(measured, objectives, chosen, no_gain)
+        lucky = _lucky(measured, objectives, chosen, no_gain, default)
         compared = [not broken[i] and not lucky[i] and one.may_compare for i, one in enumerate(measured)]
         on_front = np.zeros(len(measured), dtype=np.bool_)
         kept = [i for i, takes_part in enumerate(compared) if takes_part]
@@ -135,7 +137,7 @@ class Front(FrontRows):
         rows = []
         for i, (config, figures, predicted, _, in_play_off, *_) in enumerate(measured):
             said = ["chosen"] if config == chosen else []
-            said += ["default"] if config == TrainConfig().canonical() else []
+            said += ["default"] if config == default else []
             labels = (*said, *best.get(i, ()))
             flags = not broken[i], bool(on_front[i])
             row = FrontRow(config, figures, predicted, *flags, labels, broken[i], notes[i], in_play_off, compared[i])
@@ -234,7 +236,11 @@ class Front(FrontRows):
 
 
 def _lucky(
-    measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None, no_gain: TrainConfig | None
+    measured: Sequence[MeasuredConfig],
+    objectives: Objectives,
+    chosen: TrainConfig | None,
+    no_gain: TrainConfig | None,
+    default: TrainConfig,
 ) -> list[bool]:
     """Returns which of `measured` look better than `chosen` and were not measured together with it.
 
@@ -247,7 +253,6 @@ def _lucky(
     figures = [one.figures for one in measured]
     score, costs = objectives.measured_score(figures), objectives.measured_costs(figures)
     dominates = (costs <= costs[at]).all(axis=1) & (costs < costs[at]).any(axis=1)
-    default = TrainConfig().canonical()
     found = []
     for one, scores_more, is_better in zip(measured, score > score[at], dominates, strict=True):
         beside = one.in_play_off and one.config in (chosen, default, no_gain)

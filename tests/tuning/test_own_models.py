@@ -19,6 +19,7 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.process import memory
 from a3gnn.profiling.known import StoredCurves
+from a3gnn.profiling.request import OPENING, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import OwnModel, Task
@@ -189,6 +190,19 @@ def test_a_default_that_the_model_fails_ends_the_tune(quick_tune, formulas, pack
             model=package.factory("Edges"),
             executor=formulas(lambda request, metrics, before: failure),
         )
+
+
+def test_a_default_of_an_own_model_whose_time_ends_while_it_opens_is_tried_from_disk(
+    quick_tune, formulas, package
+) -> None:
+    def opens(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        late = Failure(FailureKind.TIMEOUT, f"{OPENING}: took longer than 60 s", limit=60.0)
+        return late if request.config.feature_tier == "ram" else metrics
+
+    executor = formulas(opens)
+    options = {"task": Task(fanouts=(5, 3)), "model": package.factory("Edges"), "budget": 1}
+    quick_tune(**options, fix={"feature_tier": "disk"}, executor=executor)
+    assert [one.config.feature_tier for one in executor.explored][:2] == ["ram", "disk"]
 
 
 def test_knobs_that_do_not_apply_leave_the_space_and_it_is_said(package, tiny_folder_graph, hardware) -> None:

@@ -14,11 +14,15 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.page.stored_study import Measured
 from a3gnn.profiling.request import OPENING, TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.storage.claim import LOCK_NAME
 from a3gnn.tuning.beliefs.expectations import TrialCost
+from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.result import TuneResult, unfinished_front
+from a3gnn.tuning.outcome.status import TuneStatus
 from a3gnn.tuning.run.blocks import reserve_s
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.folder import Journal, TuneState, read_request
@@ -317,6 +321,21 @@ def test_a_baseline_whose_time_ends_while_it_opens_its_features_is_tried_with_fe
     assert [one.config.feature_tier for one in executor.explored][:2] == ["ram", "disk"]
     assert result.tuned.default_budget_s is not None
     assert "the baseline took too long to open; trying it with features on disk" in lines
+
+
+def test_a_baseline_that_reads_from_disk_is_labeled_as_the_baseline(quick_tune, hardware, tiny_graph) -> None:
+    small = dataclasses.replace(hardware, host_memory_bytes=tiny_graph.characteristics().feature_bytes)
+    result = quick_tune(hardware=small, budget=2)
+    on_disk = TrainConfig(feature_tier="disk").canonical()
+    assert next(row for row in result.front.rows if "default" in row.labels).config == on_disk
+    status = TuneStatus.read(result.folder)
+    assert status.baseline is not None
+    assert status.baseline.config == on_disk
+    measured = Measured(KeptTune.read(result.folder))
+    assert measured.default is not None
+    assert measured.trials[measured.default].measurement.config == on_disk
+    picked = pick(result.folder, priority="memory")
+    assert any("default" in row.labels for row in picked.front.rows)
 
 
 # Calls of the executor: the default, a trial, then the default is timed before each trial.

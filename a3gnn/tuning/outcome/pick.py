@@ -190,11 +190,12 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
     ]
     reference = asked.reference_trial
     default = reference.measurement.config if reference and asked.has_default_reference else None
+    no_gain = no_gain_of(tune) if is_choice else None
     return Pick(
         tune.folder,
         request,
         _tuned(tune, asked, found, best),
-        Front.of(rows, asked.objectives, config, reference_s, no_gain_of(tune) if is_choice else None),
+        Front.of(rows, asked.objectives, config, reference_s, no_gain, tune.history.study.baseline),
         default,
         is_choice,
         tuple(doubts(tune, asked, found, best, is_choice)),

@@ -149,7 +149,7 @@ def _refuse_a_failing_model(history: History) -> None:
     task = history.study.setting.task
     outcome = None if history.default is None else history.default.measurement.outcome
     kinds = (FailureKind.CRASHED, FailureKind.INVALID, FailureKind.TIMEOUT)
-    by_model = isinstance(outcome, Failure) and outcome.kind in kinds
+    by_model = isinstance(outcome, Failure) and outcome.kind in kinds and not _took_too_long(history.default, OPENING)
     if task.is_own and isinstance(outcome, Failure) and by_model:
         more = f"; a larger {option('budget')} gives it more" if outcome.kind is FailureKind.TIMEOUT else ""
         raise ModelError(

@@ -180,7 +180,8 @@ class History:
             found = dataclasses.replace(found, target=self.study.unlearnt - self.study.request.max_drop)
         if found is None or not self.study.request.priority.final:
             return found
-        return dataclasses.replace(found, budget_s=max(found.budget_s, self.study.quality_s), final=True)
+        least_s = self.study.quality_s if self.compared is None else self.compared.budget_s
+        return dataclasses.replace(found, budget_s=max(found.budget_s, least_s), final=True)
 
     @cached_property
     def reference_metrics(self) -> Metrics | None:

@@ -58,7 +58,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
                 limits=history.limits(config),
             )
         )
-    return Front.of(found, history.objectives, chosen, reference_s, no_gain)
+    return Front.of(found, history.objectives, chosen, reference_s, no_gain, history.study.baseline)
 
 
 def _is_known_late(history: History, one: JudgedTrial) -> bool:

@@ -62,9 +62,12 @@ def shapes_of(task: Task) -> tuple[Mapping[str, Any], ...]:
 
 
 def recipe_search(task: Task) -> dict[str, list[Any]]:
-    """Returns the search of the recipe: for each name the values of the shapes, the steps and `task` itself."""
+    """Returns the search of the recipe: for each name the values of the shapes, the steps and `task` itself.
+
+    A resumed tune must have the same search, so names come in the order of `START`, not in that of the steps.
+    """
     found: dict[str, dict[Any, None]] = {}
-    for values in (*shapes_of(task), *({name: value} for name, ones in STEPS.items() for value in ones)):
+    for values in (*shapes_of(task), *({name: value} for name in START for value in STEPS[name])):
         for name, value in values.items():
             found.setdefault(name, {})[value] = None
     return {name: list({**values, task.value(name): None}) for name, values in found.items()}

@@ -373,8 +373,8 @@ class Study:
         endless = request.default_epochs is None
         target = self.target if endless else None
         has_end = not endless or target is not None
-        longest = _PLATEAU_SHARE if has_end else self._settling_share
-        shortest_s, longest_s = (max(budget * share, _MIN_CURVE_S) for share in (_CURVE_SHARE, longest))
+        shares = _CURVE_SHARE, self._settling_share
+        shortest_s, longest_s = (max(budget * share, _MIN_CURVE_S) for share in shares)
         return CurvePlan(
             most_seconds=longest_s if has_end else shortest_s,
             until_plateau=endless,
@@ -400,7 +400,7 @@ class Study:
 
     @property
     def _settling_share(self) -> float:
-        """The share of the budget in which the default may stop improving; no more than others where quality counts."""
+        """The default's largest share of the budget; no more than that of others where quality counts."""
         return _QUALITY_SHARE if self.request.priority.final else _PLATEAU_SHARE
 
     def objectives(self, least_accuracy: float | None, default_bytes: int | None) -> Objectives:

@@ -121,8 +121,8 @@ class _Verification:
         """Returns who trains in the next block; None if nothing is left to measure, or the budget is too small.
 
         * Several contenders train if learning decides between them, and else are only timed. The baseline never
-          needs to train with the task's own seed, because its trial was that training; nor do contenders where the
-          final quality counts, and timings say nothing there.
+          needs to train with the task's own seed, because its trial was that training; nor do contenders beside it
+          where the final quality counts, and timings say nothing there.
         * The last contender trains whole with the task's seed, whatever the budget. Both then train with further seeds;
           the baseline trains whole for its test accuracy, if its trial has none; then both are only timed, until the
           seconds end.
@@ -132,7 +132,7 @@ class _Verification:
         further = [seed for seed in range(1, SEEDS) if beside and seed not in leader.seeds]
         seeded = dict.fromkeys([*own, *beside], further[0]) if further else None
         if len(contenders) > 1:
-            if not priority.to_target and not priority.final and leader.whole is None:
+            if not priority.to_target and not (priority.final and further) and leader.whole is None:
                 seeded = dict.fromkeys(own, 0)
             options = [seeded if learning_decides(priority) else None, None if priority.final else {}]
         elif leader.whole is None:

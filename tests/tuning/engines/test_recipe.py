@@ -26,9 +26,10 @@ from a3gnn.task import Task
 from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
 from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.run.blocks import reserve_s
 from a3gnn.tuning.run.plans import trial_plan, whole_plan
 from a3gnn.tuning.study.folder import check_request, write_request
-from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.history import Compared, History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import RACE, Proposal, SpeedTiming, Trial
@@ -266,6 +267,34 @@ def test_a_tune_by_another_versions_recipe_goes_on(empty: History, tmp_path: Pat
     write_request(tmp_path, dataclasses.replace(before, recipe=False))
     with pytest.raises(UsageError, match="search was"):
         check_request(tmp_path, dataclasses.replace(request, recipe=False))
+
+
+def test_a_kept_tune_is_judged_by_the_seconds_that_it_compared_by(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """The release before trained for a sixteenth of the budget at most."""
+
+    def stops(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        flat = LearningCurve(tuple(range(10, 110, 10)), (0.8,) * 10, CurveEnd.PLATEAU)
+        return dataclasses.replace(metrics, curve=flat)
+
+    history = with_trial(empty, Proposal("default", TrainConfig()), formulas(stops))
+    kept = dataclasses.replace(history, compared=Compared(BUDGET_S / 16, 0.8))
+    assert history.reference is not None
+    assert kept.reference is not None
+    assert (history.reference.budget_s, kept.reference.budget_s) == (BUDGET_S / 8, BUDGET_S / 16)
+
+
+@pytest.mark.parametrize("fields", [{"accuracy_epochs": 10_000}, {"target_accuracy": 99.0}])
+def test_a_baseline_with_an_end_of_its_own_leaves_the_seconds_of_a_second_seed(
+    fields: dict[str, Any], empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    study = Study.of(dataclasses.replace(empty.study.request, **fields), empty.study.setting)
+    history = with_trial(History(study), Proposal("default", TrainConfig()), formulas(by_quality))
+    assert study.reference_curve.most_seconds == study.quality_s
+    assert history.reference is not None
+    assert history.reference.budget_s <= study.quality_s
+    assert reserve_s(history, 0.0) < BUDGET_S - history.reference.budget_s
 
 
 def test_the_recipe_runs_unless_a_search_or_an_engine_is_given(empty: History) -> None:

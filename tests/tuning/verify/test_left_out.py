@@ -9,7 +9,7 @@ import pytest
 
 from a3gnn.figures import LEAST_PAIRS
 from a3gnn.learning_curve import CONFIRMED
-from a3gnn.measurement import Metrics
+from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.outcome.result import SearchSummary
@@ -222,3 +222,16 @@ def test_what_is_reserved_for_quality_is_a_second_seed_whatever_its_share(measur
     choice = verify(tune.history, tune.runner)
     assert choice.trial.measurement.config == TWO_PARTS
     assert choice.against.accuracy.repeats == 2
+
+
+def test_where_quality_counts_candidates_are_compared_without_a_baseline_too(measured, formulas) -> None:
+    learnt = learning({TWO_PARTS: rising(300, 0.5, 0.92), FOUR_PARTS: rising(300, 0.5, 0.91)})
+
+    def alter(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        late = Failure(FailureKind.TIMEOUT, "took longer than 60 s", limit=60.0)
+        return late if request.config == DEFAULT else learnt(request, metrics, before)
+
+    tune = measured(TWO_PARTS, FOUR_PARTS, priority=Priority.parse("quality"), executor=formulas(alter))
+    assert not tune.history.has_default_reference
+    assert verify(tune.history, tune.runner).left_out == ()  # "the budget was too small" for nothing
+    assert len(tune.executor.whole) == 2
