@@ -316,13 +316,14 @@ def write_adjacency(
     Raises:
         OSError: A file can't be written.
     """
-    found = unfinished.stage("edges") if unfinished else None
+    found = (unfinished.stage("edges") or unfinished.stage("passes")) if unfinished else None
     passes = _num_passes(num_edges, scratch_bytes)
     per_pass = -(-num_ranges(num_edges, num_nodes, memory_bytes) // passes)
     done = _Done(**found["done"]) if found else _Done(min(per_pass * passes, num_nodes), per_pass)
     marks: dict[str, Mark] = found["files"] if found else {}
-    for path in () if found else scratch.glob("edges-*"):
-        path.unlink()  # of a killed process, but damaged
+    for path in scratch.glob("edges-*"):
+        if path.name not in marks:
+            path.unlink()  # of a killed process, but damaged, such as by a pass that was ending early
     with (
         NpyWriter(folder / "indptr.npy", np.int64, mark=marks.get("indptr.npy")) as indptr,
         NpyWriter(folder / "indices.npy", np.int32, mark=marks.get("indices.npy")) as indices,
@@ -331,7 +332,8 @@ def write_adjacency(
         def keep(files: dict[Path, Mark]) -> None:
             if unfinished is not None:
                 rows = {folder / "indptr.npy": indptr.mark, folder / "indices.npy": indices.mark}
-                unfinished.keep("edges", rows | files, done=dataclasses.asdict(done))
+                for stage in ("edges",) if files else ("edges", "passes"):  # without files, a pass begins
+                    unfinished.keep(stage, rows | files, done=dataclasses.asdict(done))
 
         if not indptr.mark.size:
             indptr.append(np.zeros(1, dtype=np.int64))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, suppress
 
 from a3gnn.config import TrainConfig
 from a3gnn.features.ahead import AheadCache
@@ -76,7 +76,8 @@ class Hyperbatches:
         stack = ExitStack()
         for end in (cache.in_use.release, cache.clear, self._stages.held.clear):  # the last one first
             stack.callback(end)
-        self._sampled = stack.enter_context(closing(ordered_map(sample, planned, self._workers)))
+        self._sampled = ordered_map(sample, planned, self._workers)
+        stack.callback(_close, self._sampled)
         readers, executor = (stack.enter_context(ThreadPoolExecutor(count, WORKERS)) for count in (READERS, 1))
         try:
             yield from self._in_turn(cache, readers, executor)
@@ -135,3 +136,8 @@ class Hyperbatches:
         if not self._per_sweep:  # in the mean, half of the rows that a sweep reads are in memory
             self._per_sweep = min(max(2 * cache.capacity / max(new, 1), 1.0), self._most)
         return True
+
+
+def _close(sampled: Generator[object, None, None]) -> None:
+    with suppress(ValueError):  # it is executing: garbage collection closes it on another thread
+        sampled.close()

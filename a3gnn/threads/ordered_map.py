@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -22,15 +24,29 @@ WAKE_S = 1.0
 WORKERS = "a3gnn-worker"
 
 
+#: Whether this thread collects garbage.
+_this = threading.local()
+
+
 def end_threads(end: Callable[[], object]) -> None:
     """Calls `end`, which waits for the threads of an iteration; on a thread of its own if they may wait for this one.
 
-    Garbage collection may close a forgotten iteration on any thread: a worker would wait for itself.
+    Garbage collection may close a forgotten iteration on any thread, and anywhere: a worker would wait for itself, and
+    a thread that holds a lock, for workers that wait for the lock. At Python's end no thread is left to wait for.
     """
-    if threading.current_thread().name.startswith((WORKERS, HELPERS)):
+    is_closed = isinstance(sys.exc_info()[1], GeneratorExit)  # or exhausted, such as by a worker that draws from it
+    may_wait = threading.current_thread().name.startswith((WORKERS, HELPERS)) or getattr(_this, "collects", False)
+    if is_closed and may_wait and not sys.is_finalizing():
         threading.Thread(target=end, name="a3gnn-end").start()
     else:
         end()
+
+
+def _note_collection(phase: str, _: object) -> None:
+    _this.collects = phase == "start"
+
+
+gc.callbacks.append(_note_collection)
 
 
 def ordered_map(
@@ -110,11 +126,11 @@ def staged_map(
     stack = ExitStack()
     threads = [stack.enter_context(ThreadPoolExecutor(1, WORKERS)) for _ in stages]
     line = _Line(items, stages, depths, threads)
+    stack.callback(line.stop)  # first; it waits for a thread that draws an item
     try:
         while line.wait():
             yield line.take()
     finally:
-        line.stop()
         end_threads(stack.close)
 
 

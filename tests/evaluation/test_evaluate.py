@@ -189,6 +189,12 @@ def test_chunks_keep_the_budget_and_the_order(tiny_graph):
     assert all(len(p) == 1 or (10 + 3 * degrees[p]).sum() <= 500 for p in pieces)
 
 
+def test_chunks_end_where_they_always_did() -> None:
+    ids, indptr = np.arange(300_000, dtype=np.int32), np.arange(300_001)
+    lengths = [len(piece) for piece in chunks(ids, indptr, 8, 0, budget=1 << 30)]
+    assert lengths == [1 << 17, 1 << 17, 300_000 - (1 << 18)]
+
+
 def test_in_edges_of_a_run_and_of_scattered_nodes_agree(tiny_graph):
     run = np.arange(40, 60, dtype=np.int32)
     indptr, indices = tiny_graph.in_edges(run)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from a3gnn.graphs.assemble import edge_notes, in_neighbors
-from a3gnn.graphs.draft import write_adjacency
+from a3gnn.graphs.draft import EdgeBuckets, write_adjacency
 from a3gnn.graphs.edge_list_kernels import components, count_entries, guide_of, search
 from a3gnn.graphs.synthetic import edge_pairs
 from a3gnn.graphs.synthetic_recipe import Recipe
@@ -70,6 +70,48 @@ def test_any_pieces_and_any_budget_give_the_rows_in_ram(
 
 class KilledError(Exception):
     """Stands for the end of a process."""
+
+
+def test_one_that_is_killed_while_a_pass_ends_early_repeats_that_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, passes, killed = np.random.default_rng(0), 0, False
+    edges = (60 * rng.random((2, 5000)) ** 8).astype(np.int32)
+    compacted = EdgeBuckets._compacted
+
+    def pieces() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        nonlocal passes
+        passes += 1
+        return ((edges[0, at : at + 100], edges[1, at : at + 100]) for at in range(0, 5000, 100))
+
+    def write() -> tuple[int, int, int]:
+        unfinished = Unfinished(tmp_path, "edges")
+        for name in ("graph", "scratch"):
+            (tmp_path / name).mkdir(exist_ok=True)
+        places = tmp_path / "graph", tmp_path / "scratch", 2000, cast(ConversionProgress, lambda *_: None)
+        return write_adjacency(pieces, 5000, 60, *places, unfinished, 3000)
+
+    def killed_there(buckets: EdgeBuckets, pairs: NDArray[np.int32]) -> Mark:
+        nonlocal killed
+        mark = compacted(buckets, pairs)  # the file is no longer the one that was listed
+        if passes > 1 and not killed:
+            killed = True
+            raise KilledError
+        return mark
+
+    monkeypatch.setattr("a3gnn.graphs.draft._KEPT_BYTES", 1)
+    monkeypatch.setattr(EdgeBuckets, "_compacted", killed_there)
+    with pytest.raises(KilledError):
+        write()
+    continued = write()
+    with_repeated, passes = passes, 0
+    indices = np.load(tmp_path / "graph" / "indices.npy")
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            path.unlink()
+    assert write() == continued
+    assert with_repeated == passes + 1
+    np.testing.assert_array_equal(indices, in_neighbors(edges, 60)[1])
 
 
 @settings(max_examples=60, deadline=None)

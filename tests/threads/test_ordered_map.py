@@ -1,10 +1,12 @@
 import gc
 import threading
 import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from a3gnn.threads.ordered_map import ordered_map
+from a3gnn.threads.ordered_map import WORKERS, end_threads, ordered_map, staged_map
 from tests.threads.begun import all_ended, begun_from_here, uncollected
 
 
@@ -37,6 +39,41 @@ def test_an_iteration_that_its_own_worker_collects_ends() -> None:
         del results, cycle
         forgotten.set()
         assert all_ended(begun)
+
+
+def test_an_iteration_that_the_thread_behind_its_items_collects_ends() -> None:
+    begun, held, forgotten = begun_from_here(), threading.Event(), threading.Event()
+
+    def collect() -> int:
+        assert forgotten.wait(60)
+        gc.collect()
+        return 2
+
+    def items(executor: ThreadPoolExecutor) -> Iterator[int]:
+        yield from (0, 1)
+        drawing.set()
+        yield executor.submit(collect).result()
+
+    drawing = threading.Event()
+    with uncollected():
+        executor = ThreadPoolExecutor(1, WORKERS)
+        results = staged_map(items(executor), [lambda i: i == 0 or held.wait(60)], [2])
+        assert next(results)
+        held.set()
+        assert drawing.wait(60)
+        cycle: list[object] = [results]
+        cycle.append(cycle)
+        del results, cycle
+        forgotten.set()
+        executor.shutdown(wait=False)
+        assert all_ended(begun)
+
+
+def test_what_a_worker_exhausts_has_ended_then() -> None:
+    with ThreadPoolExecutor(1, WORKERS) as executor:
+        ended_on: list[str] = []
+        executor.submit(end_threads, lambda: ended_on.append(threading.current_thread().name)).result()
+        assert ended_on == [f"{WORKERS}_0"]
 
 
 def test_no_items_no_results() -> None:
