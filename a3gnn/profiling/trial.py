@@ -153,6 +153,7 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
         Factory.of(request.task.model).load()  # imports it before set-up is timed, as trainings do
     graph = Graph.load(request.graph_folder)
     task = redescribed(request.task, graph)
+    Path(scratch, OPENED).unlink(missing_ok=True)  # of a run that compiled
     begin = perf_counter()
     with _trainer(graph, task, request, scratch) as trainer:
         setup_s = before_s + perf_counter() - begin

@@ -15,6 +15,8 @@ from a3gnn.version import __version__
 
 _PIECE_BYTES = 1 << 22
 _LIST = "finished.json"
+#: Of the states that stages have in it; others are not continued.
+_FORMAT = 2
 
 
 class Mark(NamedTuple):
@@ -94,7 +96,7 @@ class Unfinished:
 
     def __init__(self, folder: Path, source: str | None) -> None:
         self._folder = folder
-        self._of = f"{__version__}|{source}"
+        self._of = f"{__version__}|{_FORMAT}|{source}"
         self._stages: dict[str, dict[str, Any]] = {}
         with suppress(OSError, ValueError, KeyError, TypeError):
             content = json.loads((folder / _LIST).read_text(encoding="utf-8"))
