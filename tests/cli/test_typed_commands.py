@@ -27,9 +27,9 @@ def test_a_graph_with_types_is_tuned_trained_and_predicted(tmp_path: Path) -> No
     described = json.loads(a3gnn("graph", "info", f"target:paper:{file}", "--json").stdout)
     assert (described["relations"], described["num_train"]) == (6, 18)
     own = "tests.typed_models:gat"
-    done = process(
-        "tune", "--dataset", file, *options, "--model", own, "--out", tmp_path / "tune", "--fix", "batch_size=9"
-    )
+    # The baseline lies outside, so what is tried must keep the limits on any machine.
+    fixed = ("--fix", "batch_size=9", "--max-accuracy-drop", "60")
+    done = process("tune", "--dataset", file, *options, "--model", own, "--out", tmp_path / "tune", *fixed)
     assert done.returncode == 0, done.stderr
     assert "edges of 6 relations" in done.stderr
     assert TunedConfig.read(tmp_path / "tune").setting.task.model == own
