@@ -96,9 +96,11 @@ def array_names(path: Path) -> list[str]:
     """Returns the names of the arrays in the .npz file at `path`.
 
     Raises:
-        GraphError: It can't be read.
+        GraphError: It can't be read, or names in its directory, which has no checksum, are not those of its members.
     """
     with readable(path), zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            archive.open(name).close()
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 

@@ -76,6 +76,16 @@ def test_a_damaged_archive_is_said_or_is_the_graph(
     assert found.fingerprint == expected.fingerprint
 
 
+def test_a_damaged_name_is_not_an_array_left_out(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    """Without its masks, a graph would get a split at random."""
+    path = npz(arrays, "damaged")
+    content = path.read_bytes()
+    at = content.rindex(b"train_mask")
+    path.write_bytes(content[:at] + b"u" + content[at + 1 :])
+    with pytest.raises(GraphError, match="in directory"):
+        Graph.load(path)
+
+
 def test_an_archive_of_something_else_says_what_it_lacks(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "photos.npz", "w") as archive:
         archive.writestr("cat.jpg", b"\xff\xd8")
