@@ -90,13 +90,14 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
         history = runner.measure(Proposal(LONGER, config), Beliefs(history, surrogate))
     _refuse_a_failing_model(history)
     if not history.has_default_reference:
-        why = "the baseline took too long"
-        if not _took_too_long(history.default) or _took_too_long(history.default, OPENING):
-            from_disk = TrainConfig(feature_tier="disk")
-            if all(trial.measurement.config != from_disk for trial in history.trials):
-                what = "took too long to open" if _took_too_long(history.default) else "does not fit in memory"
-                runner.notify(f"the baseline {what}; trying it with features on disk")
-                history = runner.measure(Proposal("default", from_disk), Beliefs(history, surrogate))
+        is_late = _took_too_long(history.default)
+        why = "the baseline took too long" if is_late else "the baseline does not fit"
+        from_disk = TrainConfig(feature_tier="disk")
+        is_tried = any(trial.measurement.config == from_disk for trial in history.trials)
+        if not is_tried and (not is_late or _took_too_long(history.default, OPENING)):
+            what = "took too long to open" if is_late else "does not fit in memory"
+            runner.notify(f"the baseline {what}; trying it with features on disk")
+            history = runner.measure(Proposal("default", from_disk), Beliefs(history, surrogate))
             why = "this does not fit either"
         if not history.has_default_reference:
             runner.notify(f"{why}, so trials are compared with the best {history.study.setting.metric.label} measured")
