@@ -43,7 +43,7 @@ def licensed() -> list[Licensed]:
     found: dict[str, Licensed] = {}
     for extra, needed in [("", project["dependencies"]), *extras.items()]:
         if extra not in CONTRIBUTORS:
-            for one in _installed(list(needed)):
+            for one in filter(_has_files, _installed(list(needed))):
                 name = _normal(one.name)
                 found.setdefault(name, Licensed(name, one.version, license_of(one), extra))
     return sorted(found.values())
@@ -55,6 +55,11 @@ def license_of(one: Distribution) -> str:
     classifiers = [text.removeprefix(_CLASSIFIER) for text in told.get_all("Classifier", ()) if _CLASSIFIER in text]
     free = (told.get("License") or "").strip().partition("\n")[0]
     return told.get("License-Expression") or ", ".join(classifiers) or free
+
+
+def _has_files(one: Distribution) -> bool:
+    """Returns whether a package has files of its own; `cuda-toolkit` only names others, and has no license."""
+    return any(not file.parts[0].endswith(".dist-info") for file in one.files or ())
 
 
 def _installed(needed: list[str]) -> Iterator[Distribution]:

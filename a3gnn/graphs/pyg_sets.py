@@ -10,6 +10,7 @@ import re
 import ssl
 import sys
 import urllib.error
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -83,7 +84,9 @@ def unpickled(path: Path, mapped: bool = False) -> tuple[Any, str]:
     import torch
 
     try:
-        with pyg_classes():
+        with pyg_classes(), warnings.catch_warnings():
+            # torch 2.14 says so of every sparse tensor; what such a scan reads is read next in any case.
+            warnings.filterwarnings("ignore", message="Validating sparse tensor invariants")
             source = source_of(path)
             maps = mapped and zipfile.is_zipfile(path)  # older files can't be mapped
             data: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=maps)

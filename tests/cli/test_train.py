@@ -139,7 +139,7 @@ def test_predictions_stand_beside_the_result_of_a_recommendation(tuned, tmp_path
     out, err = capsys.readouterr()
     assert not err
     assert re.search(r"epochs per second +\S+   predicted 25 \(20 to 30; [0-9.]+x\)\n", out)
-    assert re.search(r"peak memory +\d+ MiB   predicted 286 MiB \(191 MiB to 381 MiB; [0-9.]+x\)\n", out)
+    assert re.search(r"peak memory +\S+ \SiB   predicted 286 MiB \(191 MiB to 381 MiB; [0-9.]+x\)\n", out)
     assert "the tune measured" not in out
     assert len(out.splitlines()) <= 11  # with label propagation, and a line where it is at least as good
 
