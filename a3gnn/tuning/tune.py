@@ -189,6 +189,8 @@ def tune(
         check_untimed(graph, "tune")
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         check_recipe(request.recipe, judged)  # which may be another model, for node types or links
+        if request.recipe and graph.edge_values:  # models read different ones, so the task's model stays
+            request = dataclasses.replace(request, search=tuple(one for one in request.search if one.name != "model"))
         folder = Path(out) if out is not None else stack.enter_context(claimed_next(graph.name, notify))
         # Or they are compiled within the budget: when a model of types is examined, or by models of sparse rows.
         if executor is None and (graph.types is not None or graph.features.is_sparse):

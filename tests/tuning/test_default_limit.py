@@ -30,7 +30,11 @@ def test_the_limit_is_what_the_default_took_and_every_later_trial_has_it(measure
     history = measured(memory_limit="default").history
     peak = history.default.measurement.metrics.peak_host_bytes
     assert history.objectives.limits.host_bytes == allowed(peak)
-    for plan in (trial_plan(Proposal("best", TWO_PARTS), history), timing_plan(history), whole_plan(history)):
+    for plan in (
+        trial_plan(Proposal("best", TWO_PARTS), history),
+        timing_plan(history),
+        whole_plan(history, TWO_PARTS),
+    ):
         assert plan.host_limit_bytes == allowed(peak)
         assert plan.device_limit_bytes is None
     before = type(history)(history.study)

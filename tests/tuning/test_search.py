@@ -227,6 +227,8 @@ def test_models_that_read_different_values_of_edges_are_not_searched(
     data.edge_weight = torch.ones(data.edge_index.shape[1])
     with pytest.raises(UsageError, match="model must be left out on a graph with edge_weight"):
         quick_tune(data, search={"model": ["sage", "gcn"]})
+    result = quick_tune(data, priority="quality", engine="ppo", budget=3)
+    assert "model" not in {one.name for one in KeptTune.read(result.folder).history.study.request.search}
 
 
 @pytest.mark.parametrize("engine", ["ppo", "gp", "tpe", "nsga2"])

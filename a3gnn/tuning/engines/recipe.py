@@ -14,7 +14,16 @@ from a3gnn.objectives import Priority
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.engines.improvement import ExpectedImprovement, Goal, wanted
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s, shapes_of
+from a3gnn.tuning.study.quality import (
+    RUNGS,
+    SHAPES,
+    START,
+    STEPS,
+    race_of,
+    reached_rung,
+    rung_s,
+    shapes_of,
+)
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
 #: A step whose quality is further below the best's after equal seconds is given up. Guess: about the spread of seeds.
@@ -50,7 +59,8 @@ def next_of_race(history: History) -> TrainConfig | None:
     """Returns the configuration that trains next; None if no shape and no step around the best is left."""
     race, size = _Race(history), race_of(history)
     first, number = (0, len(SHAPES)) if size is None else (size.first, size.shapes)
-    shapes = [race.config({**START, **shape}) for shape in shapes_of(history.study.setting.task)]
+    searches_model = any(knob.name == "model" for knob in history.space.searched)
+    shapes = [race.config({**START, **shape}) for shape in shapes_of(history.study.setting.task, searches_model)]
     left = sorted(shapes, key=race.failed)[:number]
     for rung in range(first, RUNGS):
         if (due := next((one for one in left if race.is_due(one, rung)), None)) is not None:
@@ -117,7 +127,7 @@ class _Race:
     def steps(self, best: TrainConfig) -> Iterator[TrainConfig]:
         """Yields the configurations that differ from `best` in one step of one value, down before up."""
         values = self.history.space.values(best)
-        own = {name: values[name] for name in (*START, *SHAPES[0])}
+        own = {name: values[name] for name in (*START, *SHAPES[0], "model") if name in values}
         for name, ones in STEPS.items():
             tried = sorted({*ones, own[name]})
             place = tried.index(own[name])

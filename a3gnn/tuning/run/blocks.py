@@ -9,7 +9,7 @@ from a3gnn.launch import QUICK
 from a3gnn.learning_curve import CONFIRMED
 from a3gnn.objectives import Priority
 from a3gnn.tuning.beliefs.expectations import TrialCost
-from a3gnn.tuning.run.plans import timing_plan
+from a3gnn.tuning.run.plans import stopped_s, timing_plan
 from a3gnn.tuning.study.history import History
 
 #: Configurations that are verified beside the baseline: two halvings leave one.
@@ -39,17 +39,18 @@ class BlockCost:
         less_s = history.study.plan.timed_seconds - timing_plan(history).timed_seconds
         self._timing_s = max(cost.around_s - less_s, cost.around_s / 2)
 
-    def run_s(self, seed: int | None, figures: Figures | None) -> float:
+    def run_s(self, seed: int | None, figures: Figures | None, most_s: float = math.inf) -> float:
         """Returns the expected seconds of a run of a configuration with `figures`, as known so far.
 
         Args:
             seed: Seed that it trains with, after the task's own, 0; None only times mini-batches.
             figures: The figures; None if not known.
+            most_s: Most seconds of training (`stopped_s`).
         """
         if seed is None:
             return self._timing_s
         reached = None if figures is None or not (self._to_target and seed) else figures.seconds_to_accuracy
-        trained_s = self._budget_s if reached is None else min(reached * CONFIRMED, self._budget_s)
+        trained_s = min(most_s, self._budget_s) if reached is None else min(reached * CONFIRMED, self._budget_s)
         return self._around_s + trained_s * self._second_s
 
     def training_within(self, seconds: float) -> float:
@@ -70,13 +71,16 @@ def reserve_s(history: History, share_s: float) -> float:
     """
     cost, best, priority = BlockCost(history, history.drift), history.best(), history.study.request.priority
     own, baseline = None if best is None else best.figures, history.reference_figures
+    trials = None if best is None else best.trial, history.reference_trial
+    own_s, baseline_s = (math.inf if one is None else stopped_s(history, one.measurement.config) for one in trials)
     contenders, seeds = min(CONTENDERS, max(history.rivals, 1)), SEEDS
     if priority.final:
         contenders, seeds, share_s = 1, min(SEEDS, 2), math.inf
     sizes = [contenders, (contenders + 1) // 2, *[1] * LEAST_PAIRS][:LEAST_PAIRS]
     trained = sum(sizes[:seeds]) if learning_decides(priority) else seeds
     timed = sum(sizes) + LEAST_PAIRS - trained - (seeds - 1)
-    trainings_s = cost.run_s(0, own) + (trained - 1) * cost.run_s(1, own) + (seeds - 1) * cost.run_s(1, baseline)
+    trainings_s = cost.run_s(0, own, own_s) + (trained - 1) * cost.run_s(1, own, own_s)
+    trainings_s += (seeds - 1) * cost.run_s(1, baseline, baseline_s)
     return min(share_s, trainings_s + timed * cost.run_s(None, None))
 
 

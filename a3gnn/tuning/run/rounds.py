@@ -197,7 +197,8 @@ def _describe_limit(history: History) -> str:
 def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engine) -> Explored:
     """Measures the proposals of `engine` one by one, until the budget ends or it proposes none.
 
-    The reference is timed before each trial, and the trial is judged by the timings before and after it.
+    Where speed counts, the reference is timed before each trial, and the trial is judged by the timings before and
+    after it.
 
     If nothing rivals the reference when only the verification's seconds are left, there is little to verify: trials go
     on until `least_reserve_s` is left.

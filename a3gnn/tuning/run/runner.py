@@ -88,7 +88,7 @@ class Runner:
     def measure_again(self, proposal: Proposal, beliefs: Beliefs) -> History:
         """As `measure`, but always runs a new trial, trained whole as in the verification."""
         history = beliefs.history
-        plan = within_limits(history, whole_plan(history, history.drift), proposal.config)
+        plan = within_limits(history, whole_plan(history, proposal.config, history.drift), proposal.config)
         return self._repeated(proposal, plan, beliefs)
 
     def _repeated(self, proposal: Proposal, plan: TrialPlan, beliefs: Beliefs) -> History:
@@ -106,8 +106,13 @@ class Runner:
         return self._profiler.repeat(config, within_limits(history, timing_plan(history), config))
 
     def timing_is_due(self, history: History) -> bool:
-        """Whether there is a reference, and it was not timed since the last trial of this run."""
-        return history.reference_trial is not None and not self._timed_since
+        """Whether there is a reference, and it was not timed since the last trial of this run.
+
+        Never if the final quality counts, because trials are then compared by what they learn. On amazon_computers, the
+        timings took a third of the search's seconds.
+        """
+        is_late = history.reference_trial is not None and not self._timed_since
+        return is_late and not history.study.request.priority.final
 
     def time_reference(self, history: History) -> History:
         """Times the reference's configuration, writes the timing to disk, and returns `history` with it.
@@ -144,7 +149,7 @@ class Runner:
             task_seed: Seed of weights and mini-batches, trained as far as `seed_plan` says. None for the task's own
                 seed, with which the whole curve is trained.
         """
-        plan = whole_plan(history, history.drift) if task_seed is None else seed_plan(history, history.drift)
+        plan = (whole_plan if task_seed is None else seed_plan)(history, config, history.drift)
         plan = within_limits(history, plan, config)
         self._notify_began("training", config)
         return self._profiler.repeat(config, plan, task_seed)

@@ -41,7 +41,8 @@ def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
     goal = _GOALS.get(request.priority.name, f"weights {request.priority.text}").format(setting.metric.label)
     yield _line("goal", goal)
     if request.recipe:
-        yield _line("searches", "shapes of the model, dropout, learning rate, weight decay, width; then the knobs")
+        models = "".join(f"{describe_searched(one)}, " for one in request.search if one.name == "model")
+        yield _line("searches", f"{models}its shape, dropout, learning rate, weight decay, width; then the knobs")
     elif request.search:
         yield _line("searches", "the knobs, and " + ", ".join(map(describe_searched, request.search)))
     yield _line("limits", f"{_limits(request)}, budget {describe_budget(request)}")

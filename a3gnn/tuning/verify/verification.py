@@ -16,6 +16,7 @@ from a3gnn.report.rows import REJECTED
 from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.beliefs.expectations import learning_differently
 from a3gnn.tuning.run.blocks import CONTENDERS, MOST_BLOCKS, SEEDS, BlockCost, learning_decides
+from a3gnn.tuning.run.plans import stopped_s
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.choice import Choice, NoGain
 from a3gnn.tuning.study.history import History
@@ -190,7 +191,8 @@ class _Verification:
     def _block_s(self, contenders: Sequence[Contender], trains: _Trains) -> float:
         known = {one.config: self._history.figures(one.trial) for one in contenders}
         known |= dict.fromkeys(self._beside(contenders[0]), self._history.reference_figures)
-        return sum(self._cost.run_s(trains.get(config), figures) for config, figures in known.items())
+        most_s = {config: stopped_s(self._history, config) for config in known}
+        return sum(self._cost.run_s(trains.get(one), figures, most_s[one]) for one, figures in known.items())
 
     def _run(self, contenders: Sequence[Contender], trains: _Trains) -> list[Contender]:
         """Runs a block, and returns the contenders that neither failed nor broke a limit on memory in it."""

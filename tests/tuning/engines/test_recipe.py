@@ -30,11 +30,11 @@ from a3gnn.tuning.run.blocks import reserve_s
 from a3gnn.tuning.run.plans import trial_plan, whole_plan
 from a3gnn.tuning.study.folder import check_request, write_request
 from a3gnn.tuning.study.history import Compared, History
-from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s
+from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s, shapes_of
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import RACE, Proposal, SpeedTiming, Trial
 from a3gnn.units import parse_duration
-from tests.tuning.formulas import Formulas, by_quality, quality_of
+from tests.tuning.formulas import Formulas, by_quality, quality_of, rising
 from tests.tuning.histories import MiB, measured
 
 BUDGET_S = 240.0
@@ -73,6 +73,12 @@ def empty(setting: Setting) -> History:
     return History(Study.of(request, setting))
 
 
+def with_task(history: History, task: Task) -> History:
+    """Returns a history without trials, of a tune of `task`."""
+    request = dataclasses.replace(history.study.request, task=task, search=search_of(recipe_search(task)))
+    return History(Study.of(request, dataclasses.replace(history.study.setting, task=task)))
+
+
 def with_trial(history: History, proposal: Proposal, machine: Formulas) -> History:
     config = proposal.config.canonical()
     plan = dataclasses.replace(trial_plan(proposal, history), host_limit_bytes=400 * MiB)
@@ -94,25 +100,24 @@ def test_shapes_race_by_halves_and_go_on_where_they_ended(empty: History, formul
     history, tried = raced(empty, machine, most=15)
     assert all(config.batch_size == ALL for config in tried)
     task = history.study.setting.task
-    shapes = [shape_of(config, task) for config in tried]
-    assert shapes[:8] == [tuple(shape[name] for name in SHAPES[0]) for shape in SHAPES]
-    best = sorted(SHAPES, key=lambda shape: -quality_of(START | shape))
-    assert set(shapes[8:12]) == {tuple(shape[name] for name in SHAPES[0]) for shape in best[:4]}
-    assert set(shapes[12:14]) == {tuple(shape[name] for name in SHAPES[0]) for shape in best[:2]}
-    assert shapes[14] == tuple(best[0][name] for name in SHAPES[0])
+    shapes = [START | shape for shape in shapes_of(task)]
+    named = [{name: config.task_of(task).value(name) for name in shapes[0]} for config in tried]
+    assert named[:8] == shapes
+    best = sorted(shapes, key=lambda shape: -quality_of(shape))
+    assert all(one in best[:4] for one in named[8:12])
+    assert all(one in best[:2] for one in named[12:14])
+    assert named[14] == best[0]
     seconds = [request.plan.curve.most_seconds for request in machine.ran[1:] if request.plan.curve]
     assert seconds == [rung_s(history, rung) for rung in range(RUNGS) for _ in range(8 >> rung)]
     assert seconds[-1] == history.study.quality_s == BUDGET_S / 8
 
 
-@pytest.mark.parametrize(("model", "residual"), [("sage", True), ("gcn", "linear"), ("gat", "linear")])
+@pytest.mark.parametrize(("model", "residual"), [("transformer", True), ("gin", "linear"), ("gat", "linear")])
 def test_residuals_map_the_nodes_row_where_layers_do_not(
     model: str, residual: Any, empty: History, formulas: Callable[..., Formulas]
 ) -> None:
     task = dataclasses.replace(empty.study.setting.task, model=model, hidden_channels=16)
-    request = dataclasses.replace(empty.study.request, task=task, search=search_of(recipe_search(task)))
-    study = Study.of(request, dataclasses.replace(empty.study.setting, task=task))
-    _, tried = raced(History(study), formulas(by_quality), most=8)
+    _, tried = raced(with_task(empty, task), formulas(by_quality), most=8)
     assert [config.task_of(task).residual for config in tried] == [residual, False] * 2 + [False] + [residual] * 3
 
 
@@ -166,7 +171,8 @@ def test_a_budget_in_trials_names_one_in_seconds_where_trainings_are_short(
 
 
 def test_shapes_that_fail_leave_their_places_to_others(empty: History, formulas: Callable[..., Formulas]) -> None:
-    slow, shapes = slowly(1.0), [tuple(shape[name] for name in SHAPES[0]) for shape in SHAPES]
+    slow, task = slowly(1.0), empty.study.setting.task
+    shapes = [tuple(shape[name] for name in SHAPES[0]) for shape in shapes_of(task)]
     failed = shapes[:2]
 
     def failing(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
@@ -212,6 +218,27 @@ def test_steps_lead_to_the_best_values_within_the_limit(empty: History, formulas
     assert len({one.measurement.config.key() for one in wide}) == len(wide)
 
 
+@pytest.mark.parametrize(("own", "other"), [("sage", "gcn"), ("gcn", "sage")])
+def test_shapes_of_the_other_model_race_with_residuals_of_its_own(
+    own: str, other: str, empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    def by_model(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        found, values = by_quality(request, metrics, before), dict(request.config.searched)
+        if isinstance(found, Failure) or values.get("model") != other:
+            return found
+        return dataclasses.replace(found, curve=rising(quality_of(values) + 0.05))
+
+    empty = with_task(empty, dataclasses.replace(empty.study.setting.task, model=own))
+    history, tried = raced(empty, formulas(by_model))
+    tasks = [config.task_of(history.study.setting.task) for config in tried[:8]]
+    assert [task.model for task in tasks] == [own, own, own, other, own, other, own, own]
+    assert all(task.residual == {"sage": True, "gcn": "linear"}[task.model] for task in tasks if task.residual)
+    best = history.best()
+    assert best is not None
+    task = best.trial.measurement.config.task_of(history.study.setting.task)
+    assert (task.model, task.num_layers, task.hidden_channels, task.dropout) == (other, 4, 128, 0.5)
+
+
 def test_a_step_that_is_behind_after_equal_seconds_is_given_up(
     empty: History, formulas: Callable[..., Formulas]
 ) -> None:
@@ -242,7 +269,7 @@ def test_trainings_end_where_they_stop_improving_and_count_as_complete(
     request = dataclasses.replace(empty.study.request, budget=4 * BUDGET_S)
     empty = History(Study.of(request, empty.study.setting))
     history = with_trial(empty, Proposal("default", TrainConfig()), formulas(by_quality))
-    plan = whole_plan(history)
+    plan = whole_plan(history, TrainConfig())
     assert plan.curve is not None
     assert plan.curve.until_plateau
     flat = LearningCurve(tuple(range(10, 600, 10)), (0.8,) * 59, CurveEnd.PLATEAU)
@@ -351,5 +378,6 @@ def test_a_whole_tune_chooses_the_best_shape(quick_tune: Callable[..., Any], for
     assert "final validation" in repr(result) or "validation accuracy" in repr(result)
     assert "time to" not in repr(result)  # the seconds to the baseline's quality are no answer to a question of quality
     tune = KeptTune.read(result.folder)
+    assert len(tune.history.timings) == 1  # the baseline's own: speed decides nothing between trials
     asked = tune.judged_by(dataclasses.replace(tune.history.study.request, priority=Priority.parse("time")))
     assert all(asked.row(trial.measurement.config) is not None for trial in asked.trials)  # `pick` may take them

@@ -47,7 +47,7 @@ def test_others_are_trained_as_long_as_the_default(measured) -> None:
     assert history.reference.budget_s == pytest.approx(54.1)  # twenty points: 541 mini-batches, ten a second
     assert trial_plan(NEXT, history).curve.most_seconds == history.reference.budget_s
     reference = history.reference
-    assert whole_plan(history).curve == CurvePlan(
+    assert whole_plan(history, DEFAULT).curve == CurvePlan(
         reference.budget_s, until_plateau=True, least=reference.target, whole=True, tests=True
     )
     assert timing_plan(history).curve is None
@@ -70,7 +70,7 @@ def test_a_trial_ends_at_the_target_where_accuracy_is_a_limit_alone(measured, pr
 @pytest.mark.parametrize("options", [{"priority": Priority.parse("accuracy")}, {"accuracy_epochs": 3}])
 def test_a_whole_training_takes_all_the_seconds_if_accuracy_counts_or_epochs_are_given(measured, options: dict) -> None:
     history = measured(**options).history
-    curve = whole_plan(history).curve
+    curve = whole_plan(history, DEFAULT).curve
     assert (curve.most_seconds, curve.until_plateau) == (history.reference.budget_s, False)
 
 
