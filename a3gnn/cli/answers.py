@@ -97,14 +97,14 @@ class TunedKinds(TypedDict):
     no_best: str
 
 
-class KindsStatus(TypedDict):
-    """The tunes on several kinds of machines (--machines).
+class TunesStatus(TypedDict):
+    """The tunes in a folder such as runs, or the DIR of --machines.
 
     Attributes:
-        machines: The status of each kind's tune, whose folder has the kind's name.
+        tunes: The status of each, by the names of their folders.
     """
 
-    machines: list[TuneStatus]
+    tunes: list[TuneStatus]
 
 
 class RecommendAnswer(TypedDict):
@@ -522,8 +522,8 @@ def answers() -> Mapping[str, Any]:
         "recommend": RecommendAnswer,
         "train": Annotated[TrainResult, Changed(folder=Path, auto=NotRequired[auto])],
         "report": FileAnswer,
-        "status": TuneStatus | KindsStatus,
-        "stop": TuneStatus | KindsStatus,
+        "status": TuneStatus | TunesStatus,
+        "stop": TuneStatus | TunesStatus,
         "front": Front,
         "pick": PickAnswer,
         **({"compare": _compare()} if importlib.util.find_spec("fastapi") else {}),

@@ -25,8 +25,8 @@ _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path
 def status(folder: Path, as_json: bool) -> None:
     """Show how far the tune in the folder DIR is: its phase, trials, time left and best configuration so far.
 
-    The tune may run in another process, and nothing is changed. If DIR has the tunes of several kinds of machines
-    (tune --machines), each of them is shown.
+    The tune may run in another process, and nothing is changed. If DIR has tunes as its folders, such as runs or the
+    DIR of --machines, each of them is shown.
     """
     from a3gnn.tuning.outcome.status import statuses
 
@@ -50,20 +50,21 @@ def stop(folder: Path, as_json: bool) -> None:
 def _print(folder: Path, found: list[TuneStatus], as_json: bool) -> None:
     is_one = [one.folder for one in found] == [folder]
     if as_json:
-        show_json(found[0].to_dict() if is_one else {"machines": [one.to_dict() for one in found]})
+        show_json(found[0].to_dict() if is_one else {"tunes": [one.to_dict() for one in found]})
         return
     for one in found:
         if not is_one:
-            show(f"{'Machines':<11}{one.folder.name}")
+            show(f"{'Tune':<11}{one.folder.name}")
         for line in _lines(one):
             show(line)
 
 
 def _lines(found: TuneStatus) -> Iterator[str]:
-    left = f"{format_duration(found.seconds_left)} left" if found.seconds_left is not None else ""
-    left = left or f"{count(found.trials_left or 0, 'trial')} left"
+    trials, seconds = found.trials_left, found.seconds_left
+    left = count(trials, "trial") if trials is not None else format_duration(seconds or 0.0)
     yield f"{'Phase':<11}{found.phase}"
-    yield f"{'Progress':<11}{count(found.trials, 'trial')}, {format_duration(found.seconds)}, {left}"
+    progress = f"{count(found.trials, 'trial')}, {format_duration(found.seconds)}"
+    yield f"{'Progress':<11}{progress}" + ("" if found.has_ended else f", {left} left")
     for name, row in (("Baseline", found.baseline), ("Best", found.best)):
         if row is not None:
             yield f"{name:<11}{_row(row)}"

@@ -66,6 +66,30 @@ def test_a_tune_that_failed_shows_the_reason(running: Path) -> None:
     assert (found["phase"], found["problem"]) == ("failed", "nothing keeps the limits")
 
 
+def test_a_tune_that_has_ended_early_has_no_seconds_left(running: Path, finished: Path) -> None:
+    assert " left\n" in a3gnn("status", running).stdout
+    TuneState(100.0, problem="nothing keeps the limits").write(running)
+    found = shown(running)
+    assert found["seconds"] == 100.0 < found["budget"]
+    assert found["seconds_left"] == 0
+    for folder in (running, finished):
+        assert " left\n" not in a3gnn("status", folder).stdout
+
+
+def test_unrelated_tunes_of_a_folder_are_shown_by_their_names_and_stopped_one_by_one(
+    running: Path, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(running, runs / "cora")
+    shutil.copytree(running, runs / "cora-2")
+    assert a3gnn("status", runs).stdout.splitlines()[0] == "Tune       cora"
+    with claimed(runs / "cora-2"):
+        run = a3gnn("stop", runs)
+    assert run.returncode == 2
+    assert f"stop {runs / 'cora-2'} stops one of them" in run.stderr
+    assert not stop_is_asked(runs / "cora-2")
+
+
 def test_a_tune_without_a_trial_has_no_best(running: Path) -> None:
     Journal.start(running)
     found = shown(running)
@@ -98,13 +122,13 @@ def test_tunes_on_several_kinds_of_machines_are_shown_and_stopped_together(runni
         shutil.copytree(running, which / name)
     (which / "other").mkdir()  # its tune still examines the graph
     with claimed(which), claimed(which / "fast"), claimed(which / "slow"):
-        found = shown(which)["machines"]
+        found = shown(which)["tunes"]
         assert [Path(one["folder"]).name for one in found] == ["fast", "slow"]
         assert {one["phase"] for one in found} == {"starting"}
         run = a3gnn("stop", which, "--json")
-        assert [one["phase"] for one in checked("stop", run.stdout)["machines"]] == ["stopping"] * 2
+        assert [one["phase"] for one in checked("stop", run.stdout)["tunes"]] == ["stopping"] * 2
         assert stop_is_asked(which)  # `tune_machines` passes it on to each, however late that begins
-        assert a3gnn("status", which).stdout.startswith("Machines   fast\nPhase ")
+        assert a3gnn("status", which).stdout.startswith("Tune       fast\nPhase ")
     forget_stop(which)
     run = a3gnn("stop", which)
     assert run.returncode == 2

@@ -17,6 +17,7 @@ from a3gnn.tuning.study.folder import Journal, TuneState, holds_tune, read_reque
 
 #: starting, baseline, search, verify and stopping are phases of a running tune.
 TunePhase = Literal["starting", "baseline", "search", "verify", "stopping", "finished", "failed", "interrupted"]
+_ENDED = ("finished", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,10 @@ class TuneStatus:
             or interrupted (--resume continues).
         budget: Its trials (int) or seconds (float).
         trials: Number of trials after the baseline.
-        trials_left: Trials left of a budget in trials; None for one in seconds.
+        trials_left: Trials left of a budget in trials, 0 once it has finished or failed; None for one in seconds.
         seconds: Seconds so far, of all its runs.
-        seconds_left: Seconds left of a budget in seconds; None for one in trials.
+        seconds_left: Seconds left of a budget in seconds, 0 once it has finished or failed, even if early (the budget
+            less `seconds` was not needed); None for one in trials.
         best: The choice, or the best measured configuration so far; None if nothing keeps the limits yet.
         baseline: The baseline as measured; None before that.
         problem: Why its last run ended without a choice, with the remedy; "" if it did not.
@@ -65,12 +67,12 @@ class TuneStatus:
         trials = journal.read(mend=False) if journal.path.exists() else []
         state, told = TuneState.read(folder, trials), ToldTune.read(folder, 0) if trials else None
         seconds, counted = seconds_so_far(folder, running) or state.elapsed_s, sum(one.counts for one in trials)
-        is_open = state.finished_budget is None
-        rows = () if told is None else told.front.rows
+        phase = _phase(folder, running, state)
+        is_open, rows = phase not in _ENDED, () if told is None else told.front.rows
         return cls(
             folder=folder,
             running=running,
-            phase=_phase(folder, running, state),
+            phase=phase,
             budget=budget,
             trials=counted,
             trials_left=max(budget - counted, 0) * is_open if isinstance(budget, int) else None,
@@ -80,6 +82,11 @@ class TuneStatus:
             baseline=next((row for row in rows if "default" in row.labels), None),
             problem=state.problem,
         )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has finished or failed."""
+        return self.phase in _ENDED
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
@@ -98,21 +105,14 @@ def _phase(folder: Path, running: bool, state: TuneState) -> TunePhase:
 
 
 def statuses(folder: Path) -> list[TuneStatus]:
-    """Returns the status of the tune in `folder`; with --machines, of each kind's tune, by the kinds' names.
+    """Returns the status of the tune in `folder`; if that has tunes as its folders, of each, by their names.
 
     Raises:
         UsageError: The folder holds no tune, or one that still examines its graph.
         ConfigError: Files are not in this version's format.
     """
-    kinds = _kinds(folder)
-    return [TuneStatus.read(one) for one in kinds] if kinds else [TuneStatus.read(folder)]
-
-
-def _kinds(folder: Path) -> list[Path]:
-    """Returns the folders of tunes in `folder`, as --machines makes them; none if `folder` holds a tune itself."""
-    if holds_tune(folder) or not folder.is_dir():
-        return []
-    return sorted(one for one in folder.iterdir() if holds_tune(one))
+    within = [] if holds_tune(folder) or not folder.is_dir() else sorted(filter(holds_tune, folder.iterdir()))
+    return [TuneStatus.read(one) for one in within or [folder]]
 
 
 def stop_tune(folder: Path) -> list[TuneStatus]:
@@ -127,6 +127,11 @@ def stop_tune(folder: Path) -> list[TuneStatus]:
     found = statuses(folder)
     if not writer_of(folder):  # with --machines, the process that started the tunes
         phases = ", ".join(dict.fromkeys(one.phase for one in found))
+        if running := [one.folder for one in found if one.running and one.folder != folder]:
+            raise UsageError(
+                f"only the tunes of one --machines run can be stopped together, and no such run writes {folder}; "
+                f"{program()} stop {running[0]} stops one of them"
+            )
         raise UsageError(
             f"only a running tune can be stopped, but the one in {folder} is {phases}; {program()} status "
             f"{folder} shows it"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -29,7 +31,7 @@ from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.importance import keep_importance
 from a3gnn.tuning.study.limits import failed_in_time_alone
 from a3gnn.tuning.study.measured_front import keep_predicted_front
-from a3gnn.tuning.study.quality import race_of
+from a3gnn.tuning.study.quality import race_of, rung_s
 from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import LONGER, Proposal, Trial
 from a3gnn.tuning.tell.trial_lines import heading
@@ -41,6 +43,8 @@ from a3gnn_surrogate.surrogate import Surrogate
 _DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
 #: Seconds of a trial from which the importance of knobs is written after it; writing takes .05 to .1 s, 2 %.
 _SLOW_TRIAL_S = 5.0
+#: Factor of a race's named budget for its further evaluations. Guess: twice the steps have 11 more (`next_point`).
+_EVALUATED = 1.1
 
 #: Returns the seconds to reserve for the verification, of at most so many.
 _Reserve: TypeAlias = Callable[[History, float], float]
@@ -54,19 +58,43 @@ class Explored(NamedTuple):
 
 
 def warn_of_short_budget(history: History, runner: Runner) -> bool:
-    """Returns whether the default's trial and a whole training, which every tune runs, may exceed the budget; warns."""
-    required_s, budget = expected_required_s(history), runner.budget
+    """Returns whether the default's trial and a whole training, which every tune runs, may exceed the budget; warns.
+
+    In a race, the first trial and its verification may do so; what they take is known after the default's trial.
+    """
+    budget, races = runner.budget, history.study.request.races
+    if races and (history.default is None or race_of(history) is not None):
+        return False
+    required_s = expected_required_s(history)
+    least_s = budget.elapsed_s + required_s * (1 + 1 / (1 if history.default else 2))  # with one more trial
+    what = f"{'' if history.default else 'The baseline and '}the choice's whole training run anyway and"
+    if races and history.reference is not None:
+        required_s, least_s, what = *_race_s(history, budget.elapsed_s), "That trial and its verification by two seeds"
     is_short = required_s > budget.left_s
     if is_short:
-        trials = 1 if history.default else 2
-        least_s = budget.elapsed_s + required_s * (1 + 1 / trials)  # with one more trial
         runner.notify(
             f"the budget is short: a tune with one trial needs about "
-            f"{option('budget', short_duration(least_s))} here. "
-            f"{'' if history.default else 'The baseline and '}the choice's whole training run anyway and may take "
-            f"{format_duration(required_s)}"
+            f"{option('budget', short_duration(least_s))} here. {what} may take {format_duration(required_s)}"
         )
     return is_short
+
+
+def _race_s(history: History, elapsed_s: float) -> tuple[float, float]:
+    """Returns the expected seconds of a race's first trial and its verification, and the budget that holds them.
+
+    Trainings take shares of the budget, the baseline's too. Their evaluations grow more slowly.
+    """
+    study, cost = history.study, TrialCost.of(history)
+
+    def needed_s(history: History) -> float:
+        timing_s = BlockCost(history).run_s(None, None)
+        return timing_s + reserve_s(history, math.inf) + cost.seconds(rung_s(history, 0))
+
+    twice = dataclasses.replace(study.request, budget=2 * study.longest_s)
+    grown_s = needed_s(dataclasses.replace(history, study=dataclasses.replace(study, request=twice)))
+    required_s = needed_s(history)
+    trained_s = study.quality_s + (grown_s - required_s) / (1 + cost.eval_share)
+    return required_s, _EVALUATED * (elapsed_s + required_s - trained_s) / (1 - trained_s / study.longest_s)
 
 
 def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from a3gnn.measurement import Metrics
+from a3gnn.measurement import Failure, Metrics
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import rounds
 from a3gnn.tuning.study.budget import VERIFICATION_SHARE
+from a3gnn.units import parse_duration
 from a3gnn_surrogate import residual
-from tests.tuning.formulas import SMALL_SPACE, Formulas, learned
+from tests.lines import everything
+from tests.tuning.formulas import SMALL_SPACE, Formulas, by_quality, learned
 from tests.tuning.measured import DEFAULT
 
 BUDGET_S, TRIAL_S, TIMING_S = 600.0, 20.0, 12.0
@@ -88,3 +92,36 @@ def test_with_a_rival_nothing_else_is_asked(tuned, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rounds, "least_reserve_s", lambda *_: pytest.fail("there is a rival"))
     _, machine = tuned(rivals_s=0.0)
     assert BUDGET_S - machine.begun[-1] > BUDGET_S * VERIFICATION_SHARE + TRIAL_S
+
+
+@pytest.mark.parametrize("around_s", [4.0, 12.0])
+def test_a_tune_for_quality_that_holds_no_trial_names_the_budget_that_holds_one(
+    around_s: float, quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas], tmp_path: Path
+) -> None:
+    def trials(budget_s: float) -> tuple[int, list[str]]:
+        clock = [0.0]
+
+        def run(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+            curve = request.plan.curve
+            trained_s = 0.0 if curve is None else max(curve.most_seconds, curve.plateau_seconds or 0.0)
+            clock[0] += around_s + 1.1 * trained_s
+            metrics = dataclasses.replace(metrics, curve_train_seconds=trained_s, curve_eval_seconds=0.1 * trained_s)
+            return by_quality(request, metrics, before)
+
+        executor, lines = formulas(run), list[str]()
+        options = {"budget": budget_s, "priority": "quality", "fix": {}, "engine": "ppo", "max_accuracy_drop": 100.0}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "monotonic", lambda: clock[0])
+            out = tmp_path / str(budget_s)
+            found = quick_tune(**options, out=out, executor=executor, notify=everything(lines))
+        return found.trials, [line for line in lines if "the budget is short: a tune with one trial" in line]
+
+    none, (said,) = trials(40.0)
+    named = re.search(r"needs about budget='(\w+)' here", said)
+    assert none == 0
+    assert named is not None
+    enough_s = parse_duration(named[1])
+    assert trials(0.6 * enough_s)[0] == 0
+    enough, warned = trials(enough_s)
+    assert 0 < enough < 4
+    assert not warned
