@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import os
 import shutil
 import signal
@@ -52,9 +51,7 @@ settings.load_profile("a3gnn")
 def pytest_collection() -> Generator[None, object, object]:
     """Excludes what is collected from searches for garbage, which tests also start: they would visit every test."""
     with importing():
-        result = yield
-    gc.freeze()
-    return result
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)

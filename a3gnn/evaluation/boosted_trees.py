@@ -54,7 +54,7 @@ def boosted(
         LeftOutError: It takes longer or more memory, or XGBoost is not installed.
     """
     try:
-        with importing():
+        with importing(freeze=False):
             import xgboost
     except ImportError as error:
         raise LeftOutError(f"xgboost can't be imported: {error}") from error

@@ -72,7 +72,7 @@ def main() -> NoReturn:
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    _freeze()
+    gc.freeze()  # a child's garbage collections would copy the shared pages
     die_with_parent(False)  # the thread that started this process may end before the process does
     _say({"ready": _threads()})
     for line in iter(sys.stdin.buffer.readline, b""):
@@ -87,12 +87,6 @@ def main() -> NoReturn:
     os._exit(0)  # nothing to clean up, and torch takes its time to unload
 
 
-def _freeze() -> None:
-    """Excludes present objects from a child's garbage collections, which would otherwise copy the shared pages."""
-    gc.collect()
-    gc.freeze()
-
-
 def _import(names: Sequence[str]) -> None:
     """Imports modules that are not imported yet; a failing import fails again in the child, which reports it."""
     missing = [name for name in names if name not in sys.modules]
@@ -100,7 +94,7 @@ def _import(names: Sequence[str]) -> None:
         with suppress(Exception):
             importlib.import_module(name)
     if missing:
-        _freeze()
+        gc.freeze()
 
 
 def _preload() -> Compilations:

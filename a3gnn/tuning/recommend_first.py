@@ -75,7 +75,7 @@ def recommend_first(graph: Graph, task: Task, limit: int | None, folder: Path, n
     Raises:
         InfeasibleError: Nothing that learns so is predicted to keep the limit.
     """
-    with importing():
+    with importing(freeze=False):
         from a3gnn.tuning.engines.improvement import FIRST
         from a3gnn.tuning.recommend import probed_machine
 

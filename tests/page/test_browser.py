@@ -41,6 +41,8 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         return page
 
     yield run
+    for context in browser.contexts:
+        context.close()
     assert not complaints
 
 

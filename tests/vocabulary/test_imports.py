@@ -16,3 +16,13 @@ def test_the_collector_runs_again_after_imports_as_before() -> None:
     with pytest.raises(ImportError), importing():
         import a3gnn.nothing  # noqa: F401
     assert gc.isenabled()
+
+
+def test_what_a_command_imported_is_not_searched_for_garbage() -> None:
+    gc.unfreeze()
+    with importing(freeze=False):
+        pass
+    assert gc.get_freeze_count() == 0
+    with importing():
+        pass
+    assert gc.get_freeze_count() > 0
