@@ -17,8 +17,7 @@ from a3gnn.evaluation.input_table import FullTable
 from a3gnn.features.opening import is_on_disk
 from a3gnn.features.stored_rows import rows_of
 from a3gnn.features.typed_store import TypedStore
-from a3gnn.loader.memory_level import Level, MemoryLevel
-from a3gnn.loader.memory_model import MOST_GROWTH, MemoryModel, Size
+from a3gnn.loader.memory_model import MOST_GROWTH, Level, MemoryLevel, MemoryModel, Size
 from a3gnn.loader.model_reading import ModelWatch, cannot_cut, mixing_module, reach_of, width_of
 from a3gnn.loader.pyg_source import Source, source_of
 from a3gnn.loader.seeds import SeedFields

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from a3gnn.loader import memory_level
-from a3gnn.loader.memory_level import MemoryLevel
+from a3gnn.loader.memory_model import MemoryLevel
 from a3gnn.process.heap import trim_heap
 from a3gnn.process.memory_guard import host_bytes
 from tests.loader.alone import alone
