@@ -32,9 +32,7 @@ class EdgeGraph:
         indptr: Start of each target's slots, int32, shape (num_dst + 1,).
         indices: Sources, int32, shape (num_edges,).
         order: Each slot's place in the edge list, int32, shape (num_edges,); empty if they are equal.
-        num_src: Number of sources.
         whole: The graph of which this one is the first targets, or None.
-        last_degrees: See `KnownEdges`.
     """
 
     indptr: Ints

@@ -46,7 +46,6 @@ class _Matrix(NamedTuple):
     """Rows of sources or targets, and facts about them, which are read once per call: `LazyRows` take long to tell.
 
     Attributes:
-        rows: The rows.
         reason: Why kernels can't read them, or None. Then the rest is unknown.
         is_sparse: Whether they are mostly zeros.
     """
@@ -76,7 +75,6 @@ class _Relation(NamedTuple):
     Attributes:
         source: The sources' rows.
         own: The targets' rows.
-        edge_index: The edges.
         aggr: PyG's name of the aggregation.
         weight: Map of the aggregates.
         bias: Bias, or None.
@@ -252,7 +250,6 @@ class _Joint(NamedTuple):
     """Relations into one type.
 
     Attributes:
-        num_dst: Number of targets.
         num_src: For each matrix of rows, its number of rows.
         groups: The relations, by kind.
         own: The place of the targets' own rows among the matrices, or None.
@@ -578,7 +575,6 @@ class _Steps(NamedTuple):
 
     Attributes:
         plans: How relations are summed, by group.
-        own: See `_Joint`.
         limit: Number of targets.
     """
 

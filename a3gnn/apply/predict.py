@@ -229,8 +229,6 @@ class _Asked(NamedTuple):
     """What to predict.
 
     Attributes:
-        saved: The model.
-        graph: The graph.
         first: The graph's number of the first node that can be predicted.
         ids: Nodes, distinct and ascending, counted from `first`.
         places: The place in `ids` of each requested node; None if they are `ids`.

@@ -98,14 +98,8 @@ def aggregate_rows(
     """Returns the rows `ids` of `aggregate_table`, with its bits; None if the graph is in RAM or its folder read-only.
 
     Where the whole table is large and few of its rows are needed, these get a folder of their own. Rows are computed
-    as they are read if they don't fit on the disk; large ones must leave half of what is free.
-
-    Args:
-        graph: A graph with dense features.
-        aggregator: See `aggregate_table`.
-        around: See `aggregate_table`.
-        ids: Nodes, ascending.
-        keeps: Whether to store rows that are not stored yet.
+    as they are read if they don't fit on the disk; large ones must leave half of what is free. `graph` has dense
+    features, `ids` ascend, and `keeps` stores rows that are not stored yet; see `aggregate_table`.
 
     Raises:
         GraphError: A stored table is damaged; the message contains the remedy.

@@ -68,7 +68,6 @@ class ColumnPlan:
     """What inference of all nodes takes, known before its first step.
 
     Attributes:
-        layers: Of each layer.
         dtype: Of stored rows, float32 or float16.
         memory_bytes: Of the largest group, and of vectors with a number per node.
         scratch_bytes: Most bytes of scratch at once.
@@ -259,7 +258,6 @@ class ColumnFile:
 
     Args:
         scratch: Where the file is.
-        rows: Number of rows.
         width: Number of columns.
         columns: Columns of a group; the last one may have fewer.
         dtype: float32 or float16.

@@ -213,7 +213,6 @@ class StaticCache(_FixedRows[DenseTier]):
     """A static cache of dense rows.
 
     Args:
-        base: All rows.
         nodes: The cached nodes, int32, sorted, distinct.
         num_nodes: Nodes of the graph.
         policy: The policy that chose them, for `stats`.

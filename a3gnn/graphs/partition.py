@@ -111,13 +111,8 @@ def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[n
 def partition_seconds(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitioner = "metis") -> float:
     """Returns the seconds to make the parts and the adjacency within them, which lie beside the graph afterwards.
 
-    Existing files count with their recorded seconds; without a record they are made once more.
-
-    Args:
-        graph: A graph on disk.
-        num_parts: As for `partition`, and at least 2.
-        seed: As for `partition`.
-        partitioner: As for `partition`.
+    Existing files count with their recorded seconds; without a record they are made once more. Arguments are those of
+    `partition`, with two parts or more.
 
     Raises:
         GraphError: As in `partition` and `restrict_to_parts`.
@@ -253,7 +248,6 @@ class Coarsening(NamedTuple):
 
     Attributes:
         block_of: Block of each node, int32, shape (num_nodes,).
-        num_blocks: Number of blocks.
     """
 
     block_of: NDArray[np.int32]

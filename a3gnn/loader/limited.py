@@ -76,7 +76,6 @@ class _Pass(NamedTuple):
     """A pass over a mini-batch or a share that is under way.
 
     Attributes:
-        size: Its size.
         model: Learns from it.
         held: Memory before it that can't be reclaimed.
         dropped: Bytes in it that the loop frees as it takes the mini-batch or share.

@@ -119,11 +119,7 @@ class EpochIterator:
 
 
 class Fanouts:
-    """`Loader.node_sampler`: the part of PyG's `NeighborSampler` that `model.inference(loader)` reads.
-
-    Args:
-        loader: The loader.
-    """
+    """`Loader.node_sampler`: the part of PyG's `NeighborSampler` that `model.inference(loader)` reads."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader

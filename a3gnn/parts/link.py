@@ -250,7 +250,6 @@ class Answer:
 
     Attributes:
         method: gRPC method.
-        request: Bytes of the request.
         attempt: Resolves to gRPC's future of the present attempt after that attempt has ended.
         calls: gRPC's methods of the connection that the attempt uses.
     """

@@ -36,7 +36,6 @@ class MadePart:
 
     Attributes:
         folder: The part's folder.
-        nodes: Number of its nodes.
         edges: Number of edges into them.
         cut_edges: Number of these edges from other parts.
         num_bytes: Bytes on disk.

@@ -103,7 +103,6 @@ class PartedStore(DenseHostStore):
     Rows are copied, or aggregated, straight from the messages.
 
     Args:
-        base: The rows.
         cache: Rows in RAM; None for no cache.
     """
 

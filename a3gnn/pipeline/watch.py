@@ -26,7 +26,6 @@ class Span(NamedTuple):
     """Finished work of one stage for a mini-batch.
 
     Attributes:
-        stage: The stage.
         epoch: Epoch of the mini-batch, from 0.
         batch: Its place in the epoch, from 0.
         trainer: Index of the trainer that the work was for; None for all.

@@ -237,7 +237,6 @@ class CurveRules:
     """Where the curve of one configuration ends, from the plan and the configuration's speed.
 
     Attributes:
-        plan: The plan for the curve.
         pace: The configuration's set-up time and speed.
         batches_per_epoch: Mini-batches of an epoch.
     """

@@ -55,7 +55,6 @@ class MeasuredConfig(NamedTuple):
 
     Attributes:
         config: The configuration.
-        figures: Its figures.
         predicted: Its prediction before it ran, by metric and bound; None without one.
         note: Why it lost.
         in_play_off: Whether its speed was measured in the verification.

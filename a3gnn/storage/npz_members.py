@@ -32,7 +32,6 @@ class Member:
         info: The member.
         shape: Shape of the array.
         fortran: Whether it is in Fortran order.
-        dtype: Its dtype.
         header: Bytes before its data in the member.
         begin: The member's first byte in the file; None if it is compressed.
     """
@@ -131,7 +130,6 @@ class Pipe:
 
     Args:
         archive: The opened file, which must stay open.
-        member: The member.
         reading: Makes the context of every read, which may turn errors of damaged files into others.
     """
 

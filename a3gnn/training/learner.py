@@ -99,8 +99,6 @@ class Replica:
         joined: Exchanges gradients with the peers that train other shares; None without peers.
 
     Attributes:
-        learner: See above.
-        joined: See above.
         optimizer: Adam, or the optimizer that a user's model makes.
     """
 

@@ -105,7 +105,6 @@ class EpochTotals:
 
     Attributes:
         batches: Mini-batches trained on: the index of the next one.
-        seeds: Number of seeds.
         loss: Sum of each mini-batch's mean loss times its seeds.
         input_nodes: Rows of features read.
         hits: Rows that the cache served.

@@ -28,7 +28,6 @@ class Traffic:
     Attributes:
         batches: Mini-batches; 0 for an iteration in which the rank was idle.
         moved: Mini-batches of another rank's part (two-stage scheduling).
-        seeds: Number of seeds.
         rows: Rows of features that the rank needed.
         hits: Rows in its own device's memory.
         host_bytes: Bytes of the other rows, counted each time that they pass between host memory and a device.
@@ -103,7 +102,6 @@ class Step:
         seeds: Number of seeds, or of pairs, of the whole mini-batch, over all shares.
         input_nodes: Rows of features read. This and all following figures are for the share trained here.
         hits: Rows that the cache served.
-        sampled_edges: Number of sampled edges.
         seconds: Work in each stage.
         traversed: Nodes and edges for NVTPS and MTEPS; 0 for a share without seeds.
         trainers: With several trainers in this process, the work of each; the figures above then cover all of them.

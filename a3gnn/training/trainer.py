@@ -95,9 +95,6 @@ class Trainer:
             mini-batches.
 
     Attributes:
-        graph: See above.
-        config: See above.
-        task: See above.
         memory: Measures peak memory, and checks the limit.
         batches_per_epoch: Mini-batches per epoch.
         gpus: Indices of the GPUs that train here, as in torch.

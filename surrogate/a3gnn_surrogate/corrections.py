@@ -89,7 +89,6 @@ class CorrectionFit:
     """Fits corrections to the errors of the residual models.
 
     Attributes:
-        source: The rows.
         models: The residual models, fitted to them.
         weights: Sample weights of the rows.
         noise: Relative standard deviation of one trial's throughput, by the machine's fingerprint; machines without

@@ -192,7 +192,6 @@ class HeldOut(NamedTuple):
     """Held-out rows and their predictions; empty if a split holds out none.
 
     Attributes:
-        rows: The measurements.
         settings: Their `setting_key`, shape (n,).
         truth: Their `METRICS`, float64, shape (n, n_metrics); NaN where unknown.
         prediction: Their prediction by a surrogate that had not seen them.

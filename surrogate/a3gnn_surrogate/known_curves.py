@@ -283,12 +283,8 @@ def expected_batches(curve: LearningCurve, default: LearningCurve, target: float
 def expected_accuracy(curve: LearningCurve, default: LearningCurve, batches: float) -> float:
     """Returns the best validation accuracy in [0, 1] that `curve` is expected to have after `batches` mini-batches.
 
-    It is at least the best so far, and at most what the default's curve reached, if that is more.
-
-    Args:
-        curve: As in `expected_batches`.
-        default: As in `expected_batches`.
-        batches: At least the mini-batches that `curve` was trained for.
+    It is at least the best so far, and at most what the default's curve reached, if that is more. `batches` are at
+    least those that `curve` was trained for; other arguments are as in `expected_batches`.
     """
     best = max(curve.val_accuracy)
     if best >= max(default.val_accuracy):

@@ -138,7 +138,6 @@ class MeasuredSetting:
         asked: The same without a search's values, by which rows are found.
         columns: The configurations, canonical.
         work: Their expected work.
-        measured: As in `TrainingRows`.
         stages: Measured seconds per mini-batch of sampling, gathering and training, float64, shape (n, 3).
         terms: Expected terms of these three and of memory, uncalibrated, float64, shape (n, n_terms) each. A tune fits
             after every trial, and these stay.

@@ -42,7 +42,6 @@ class PartialSums(Exchange):
 
     Args:
         learner: Its model is narrowed in place.
-        ranks: All ranks.
         stored: The columns of this rank.
         features: Reads these columns.
 
@@ -111,7 +110,6 @@ class SplitOptimizer:
 
     Args:
         inner: Adam over the weights of `split.model`, in their order.
-        split: The model.
     """
 
     def __init__(self, inner: Optimizer, split: SplitModel) -> None:
@@ -280,7 +278,6 @@ class SplitModel(nn.Module):
 
     Args:
         model: The whole model, equal on all ranks; its input layer is narrowed in place to this rank's columns.
-        ranks: All ranks.
         columns: This rank's first column of the features, and the one past its last.
 
     Attributes:

@@ -160,7 +160,6 @@ class DryRun:
     """The first epoch of an algorithm, with some of its iterations counted.
 
     Attributes:
-        algorithm: The algorithm.
         schedule: The epoch's schedule.
         iterations: Mini-batches of each counted iteration, by rank; None for an idle rank.
         widths: Columns of the features that each rank stores.

@@ -26,7 +26,6 @@ class DieGrid:
     """All designs of one die, and the chosen one. Arrays have the shape (n_designs,).
 
     Attributes:
-        die: The die.
         count: Number of equal dies of the FPGA.
         units: n of each design, scatter-gather units of the aggregate kernel, int64.
         multipliers: m of each design, multipliers of the update kernel, int64.

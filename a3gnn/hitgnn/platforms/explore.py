@@ -39,7 +39,6 @@ class Estimate(NamedTuple):
     """The prediction for a platform on one workload.
 
     Attributes:
-        workload: The workload.
         load_seconds: Reading rows, forward and backward. This and the next two count overlapping time in full.
         aggregate_seconds: Adding rows along edges.
         update_seconds: Linear maps.
@@ -99,8 +98,6 @@ class Exploration:
     """The result of an exploration.
 
     Attributes:
-        platform: The platform.
-        given: The conditions.
         ceiling: Share of each resource that a design may take.
         grids: The grid of each kind of die; none for a GPU.
         estimates: The prediction for the choice, per workload.

@@ -144,7 +144,6 @@ class Platform:
         source: Where its figures come from.
         host: Samples, holds every feature row, and averages gradients.
         device: The type of each device.
-        num_devices: Number of devices.
         link_bytes_per_s: Bandwidth between the host and one device.
     """
 

@@ -76,7 +76,6 @@ class Divisions:
     """Ways to divide the mini-batch and the threads of one assignment.
 
     Args:
-        like: The assignment.
         table: float64, shape (5, n_divisions): seeds that processors train, seeds that accelerators sample, and the
             threads of sampling, loading and training.
 
@@ -150,7 +149,6 @@ class FittedScaling:
     than one pair at once, leave a trainer out, and go back.
 
     Args:
-        bounds: Bounds of shares.
         schedule: The stages that overlap.
         hysteresis: Least gain that counts, as a share of the time.
     """

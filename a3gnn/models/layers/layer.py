@@ -170,10 +170,7 @@ class Layer(nn.Module, ABC):
     def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
         """Returns the destinations' output, shape (num_dst, out_channels).
 
-        Args:
-            block: See `linear_part`.
-            linear_part: The output of `linear_part`, summed over all columns of the input.
-            seed: See `forward`.
+        `linear_part` is summed over all columns of the input; other arguments are as for `forward`.
         """
 
     @abstractmethod

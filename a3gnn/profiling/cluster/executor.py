@@ -32,7 +32,6 @@ class Place(NamedTuple):
     """The machine that runs a study's trials.
 
     Attributes:
-        machine: The machine.
         source: The actor that stands for the study in the count of studies, and sends graphs to the machine.
     """
 

@@ -44,7 +44,6 @@ class KnownGraph:
     """A registered graph.
 
     Attributes:
-        id: Its number.
         name: A name for people.
         origin: path, upload or synthetic.
         source: The dataset, as the user named it.

@@ -30,7 +30,6 @@ class Job:
         id: Its number, never reused.
         kind: study or training.
         name: A name for people.
-        graph: The number of its graph.
         study: For a training, the number of the study whose choice it trains.
         arguments: Arguments of `tune` or `train`, as JSON types.
         status: Where it is in its life; see `Status`.

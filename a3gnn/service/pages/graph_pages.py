@@ -182,7 +182,6 @@ class FolderEntry(NamedTuple):
     """A graph or a folder.
 
     Attributes:
-        name: Its name.
         path: Its path below the data root.
         is_graph: Whether it is a graph: an .npz file or a converted folder.
         size: Its size in words; "" for folders.

@@ -47,10 +47,8 @@ class Field(NamedTuple):
 
     Attributes:
         name: Its name in the order.
-        label: Its label.
         help: A sentence below it.
         options: For a choice, values and texts.
-        unit: Its unit.
         units: For a number with a choice of units, their values and texts; the first is the default.
     """
 

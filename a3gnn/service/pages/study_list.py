@@ -70,7 +70,6 @@ class ListQuery(NamedTuple):
         find: Part of the name of a study or of its graph, or a study's number; "" for all.
         state: Studies in this state; "" for all.
         graph: Studies of the graph with this number; None for all.
-        sort: The order.
         page: The page, from 1.
     """
 

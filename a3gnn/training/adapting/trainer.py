@@ -28,11 +28,8 @@ class AdaptingTrainer(Trainer):
     The trained weights are the same as with `Trainer`, bit for bit, whatever it changes and whenever.
 
     Args:
-        graph: See `Trainer`.
         config: See `Trainer`; `resources` must be free.
-        task: See `Trainer`.
         options: See `Trainer`. The cache shrinks if memory gets near `host_memory_limit`.
-        device: See `Trainer`.
 
     Attributes:
         division: The cache's size and its changes so far.
