@@ -249,19 +249,13 @@ def _write_header(file: BinaryIO, kind: np.dtype[Any], rows: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Opened:
-    """A trained model of links or of values of edges, and a graph with its types.
-
-    Attributes:
-        device: Where the model is computed.
-        limit: Memory limit in bytes; None for no limit.
-        notify: Called with messages.
-    """
+    """A trained model of links or of values of edges, and a graph with its types."""
 
     saved: SavedModel
     graph: Graph
-    device: torch.device
-    limit: int | None
-    notify: Callable[[str], None]
+    device: torch.device  # where the model is computed
+    limit: int | None  # memory limit in bytes; None for no limit
+    notify: Callable[[str], None]  # called with messages
 
     @classmethod
     def of(

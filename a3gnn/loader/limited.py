@@ -73,20 +73,13 @@ Transform: TypeAlias = Callable[[Any], Any] | None
 
 
 class _Pass(NamedTuple):
-    """A pass over a mini-batch or a share that is under way.
-
-    Attributes:
-        model: Learns from it.
-        held: Memory before it that can't be reclaimed.
-        dropped: Bytes in it that the loop frees as it takes the mini-batch or share.
-        measured: Whether its peak is that of its live blocks.
-    """
+    """A pass over a mini-batch or a share that is under way."""
 
     size: Size
-    model: MemoryModel
-    held: int
-    dropped: int
-    measured: bool
+    model: MemoryModel  # learns from it
+    held: int  # memory before it that can't be reclaimed
+    dropped: int  # bytes in it that the loop frees as it takes the mini-batch or share
+    measured: bool  # whether its peak is that of its live blocks
 
 
 class LimitedBatches:

@@ -232,15 +232,10 @@ class LocalCorrection:
 
 
 class _Group(NamedTuple):
-    """Outputs that depend on the same inputs.
+    """Outputs that depend on the same inputs."""
 
-    Attributes:
-        outputs: Their positions, int64, shape (n,).
-        inputs: bool, shape (n_points,).
-    """
-
-    outputs: NDArray[np.int64]
-    inputs: NDArray[np.bool_]
+    outputs: NDArray[np.int64]  # their positions, int64, shape (n,)
+    inputs: NDArray[np.bool_]  # bool, shape (n_points,)
 
     def kernel(self, left: Array, right: Array) -> Array:
         """Returns the kernel over these inputs, float64, shape (len(left), len(right))."""

@@ -248,15 +248,10 @@ class FittedScaling:
 
 
 class _Probe(NamedTuple):
-    """A change of one number of a division, tried although the fit expects no gain.
+    """A change of one number of a division, tried although the fit expects no gain."""
 
-    Attributes:
-        axis: The attribute of `Divisions` with the number.
-        factor: The factor by which it is changed.
-    """
-
-    axis: Literal["processor", "there", "loading"]
-    factor: float
+    axis: Literal["processor", "there", "loading"]  # the attribute of `Divisions` with the number
+    factor: float  # the factor by which it is changed
 
     def near(self, divisions: Divisions, best: Assignment) -> NDArray[np.bool_]:
         """Returns a mask of the divisions with about `factor` times the number of `best`; none if that is 0."""
