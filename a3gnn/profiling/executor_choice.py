@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from a3gnn._fields import Stored
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.option_names import option
 from a3gnn.profiling.cluster.connection import ALL
@@ -20,7 +20,7 @@ EXECUTORS = (LOCAL, RAY)
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutorChoice:
+class ExecutorChoice(Stored):
     """The options of commands that run trials; see `docs/howto/ray.md`.
 
     Attributes:
@@ -78,10 +78,6 @@ class ExecutorChoice:
 
         with closing(Connection(self.ray_address)) as cluster:
             return [kind.name for kind in asked_kinds(cluster.kinds(), self.machines)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Self
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored, from_fields
 from a3gnn.learning_curve import FOLLOWING, CurveEnd, LearningCurve
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.step import EpochWork, Step, TrainerStep, WorkFigures, by_rank
@@ -51,7 +51,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochResult:
+class EpochResult(Stored):
     """One trained epoch.
 
     Attributes:
@@ -96,7 +96,7 @@ class EpochResult:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the result from the output of `to_dict`, also of former versions."""
         known = {name: value for name, value in fields.items() if name not in _FORMER_FIELDS}
-        return from_fields(cls, known | {"stage_seconds": StageSeconds.from_dict(fields["stage_seconds"])})
+        return from_fields(cls, known)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored, from_fields
 from a3gnn.config import KNOBS, SEARCHED, TrainConfig, number_of
 from a3gnn.figures import Figures, Reference
 from a3gnn.knobs import NEVER
@@ -311,7 +311,7 @@ def _rising(curve: LearningCurve) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownDefault:
+class KnownDefault(Stored):
     """Results of the default configuration; None if unknown, or to be taken from measured rows.
 
     Attributes:
@@ -339,12 +339,3 @@ class KnownDefault:
             if getattr(self, field.name) is None
         }
         return dataclasses.replace(self, **missing)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns what `to_dict` was called on."""
-        return from_fields(cls, fields)
