@@ -77,19 +77,12 @@ class _Relation(NamedTuple):
 
 
 class Addend(NamedTuple):
-    """A call of a convolution whose output is added to others.
+    """A call of a convolution whose output is added to others."""
 
-    Attributes:
-        kind: The output's name: the type of the targets.
-        name: The relation's name.
-        conv: The convolution.
-        given: Its arguments.
-    """
-
-    kind: str
-    name: str
-    conv: Any
-    given: list[Any]
+    kind: str  # the output's name: the type of the targets
+    name: str  # the relation's name
+    conv: Any  # the convolution
+    given: list[Any]  # its arguments
 
 
 class Joining(Replaced):

@@ -48,17 +48,11 @@ _CHANGED: dict[type, Changed] = {
 
 
 class Member(NamedTuple):
-    """A field of a JSON object.
+    """A field of a JSON object."""
 
-    Attributes:
-        kind: Its Python type.
-        required: Whether it is always present.
-        text: Its meaning; "" if the type does not say it.
-    """
-
-    kind: Any
-    required: bool
-    text: str
+    kind: Any  # its Python type
+    required: bool  # whether it is always present
+    text: str  # its meaning; "" if the type does not say it
 
 
 def schema_of(kind: Any) -> dict[str, Any]:

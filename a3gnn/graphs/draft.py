@@ -260,17 +260,11 @@ class Draft:
 
 
 class EdgeCounts(NamedTuple):
-    """Counts of the edges of a source.
+    """Counts of the edges of a source."""
 
-    Attributes:
-        given: Edges, duplicates included.
-        loops: Self loops in `given`.
-        kept: Distinct edges.
-    """
-
-    given: int
-    loops: int
-    kept: int
+    given: int  # edges, duplicates included
+    loops: int  # self loops in `given`
+    kept: int  # distinct edges
 
 
 def num_ranges(num_edges: int, num_nodes: int, memory_bytes: int) -> int:

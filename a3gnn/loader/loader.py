@@ -579,13 +579,9 @@ def check_supported(name: str, value: Any, supported: Supported) -> None:
 
 
 class LoaderThread(NamedTuple):
-    """A worker thread.
+    """A worker thread."""
 
-    Attributes:
-        pid: The operating system's thread id.
-    """
-
-    pid: int
+    pid: int  # the operating system's thread id
 
 
 class WorkerCores:

@@ -177,15 +177,10 @@ _SOONEST_S, _LATEST_S, _BYTE_S = 0.001, 0.005, 1 / (16 << 30)
 
 
 class Level(NamedTuple):
-    """Memory of this process that can't be reclaimed, in bytes.
+    """Memory of this process that can't be reclaimed, in bytes."""
 
-    Attributes:
-        held: All of it, free blocks that the C library keeps included.
-        used: Without these blocks, which a later allocation can take. As `held` if the library doesn't count them.
-    """
-
-    held: int
-    used: int
+    held: int  # all of it, free blocks that the C library keeps included
+    used: int  # without these blocks, which a later allocation can take. As `held` if the library doesn't count them
 
 
 class MemoryLevel:

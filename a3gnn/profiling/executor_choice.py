@@ -23,18 +23,13 @@ EXECUTORS = (LOCAL, RAY)
 class ExecutorChoice(Stored):
     """The options of commands that run trials; see `docs/howto/ray.md`.
 
-    Attributes:
-        executor: local for processes of this machine, ray for machines of a Ray cluster.
-        ray_address: HOST:PORT of the cluster's head; None for the cluster of this machine.
-        machines: Names of kinds of machines; None if the cluster has only one.
-
     Raises:
         UsageError: There is no such executor, or it does not take one of the options.
     """
 
-    executor: str = LOCAL
-    ray_address: str | None = None
-    machines: str | None = None
+    executor: str = LOCAL  # local for processes of this machine, ray for machines of a Ray cluster
+    ray_address: str | None = None  # HOST:PORT of the cluster's head; None for the cluster of this machine
+    machines: str | None = None  # names of kinds of machines; None if the cluster has only one
 
     def __post_init__(self) -> None:
         if self.executor not in EXECUTORS:

@@ -211,16 +211,11 @@ def failure_of(error: BaseException) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class CurveRules:
-    """Where the curve of one configuration ends, from the plan and the configuration's speed.
-
-    Attributes:
-        pace: The configuration's set-up time and speed.
-        batches_per_epoch: Mini-batches of an epoch.
-    """
+    """Where the curve of one configuration ends, from the plan and the configuration's speed."""
 
     plan: CurvePlan
-    pace: Pace
-    batches_per_epoch: int
+    pace: Pace  # the configuration's set-up time and speed
+    batches_per_epoch: int  # mini-batches of an epoch
 
     @classmethod
     def of(cls, plan: CurvePlan, metrics: Metrics) -> CurveRules:

@@ -22,32 +22,20 @@ _FORMER_FIELDS = {"test_accuracy"}
 
 @dataclass(frozen=True, slots=True)
 class TargetAccuracy:
-    """A target for the quality on validation nodes, by the task's metric.
+    """A target for the quality on validation nodes, by the task's metric."""
 
-    Attributes:
-        accuracy: The quality.
-        ends: Whether training ends at the target (`Progress.settled`).
-    """
-
-    accuracy: float
-    ends: bool
+    accuracy: float  # the quality
+    ends: bool  # whether training ends at the target (`Progress.settled`)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An evaluation of validation at a point of the learning curve (`a3gnn.learning_curve.next_point`).
+    """An evaluation of validation at a point of the learning curve (`a3gnn.learning_curve.next_point`)."""
 
-    Attributes:
-        batches: Mini-batches trained on before it.
-        val_accuracy: The quality on validation nodes.
-        train_s: Seconds of training until then, with set-up and without evaluations.
-        eval_s: Seconds of all evaluations until then, including this one.
-    """
-
-    batches: int
-    val_accuracy: float
-    train_s: float
-    eval_s: float
+    batches: int  # mini-batches trained on before it
+    val_accuracy: float  # the quality on validation nodes
+    train_s: float  # seconds of training until then, with set-up and without evaluations
+    eval_s: float  # seconds of all evaluations until then, including this one
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,37 +275,21 @@ _TOLERANCE = 1.05
 
 @dataclass
 class Goals:
-    """The goals of episodes, and the true levels of their settings; each array has one entry per episode.
+    """The goals of episodes, and the true levels of their settings; each array has one entry per episode."""
 
-    Attributes:
-        weights: Weights of speed, memory and accuracy, float64, shape (n, 3).
-        by_time: Whether speed means seconds to accuracy.
-        has_device: Whether memory means the device's.
-        host: Limits on host memory in bytes; NaN for none.
-        device: Limits on device memory in bytes; NaN for none.
-        least: The least accuracy; NaN for none.
-        doubt: Factors on the deviations of predictions.
-        scale: Gains in doublings that count as 1.
-        idle: Bytes of an idle process.
-        corrections: The observed part of `level`, float64, shape (n, 5).
-        level: The errors that all configurations share, columns `CORRECTIONS`, float64, shape (n, 5).
-        predicted: The default's metrics as predicted, float64, shape (n, 5).
-        default: The default's true metrics, same shape.
-    """
-
-    weights: Floats
-    by_time: NDArray[np.bool_]
-    has_device: NDArray[np.bool_]
-    host: Floats
-    device: Floats
-    least: Floats
-    doubt: Floats
-    scale: Floats
-    idle: Floats
-    corrections: Floats
-    level: Floats
-    predicted: Floats
-    default: Floats
+    weights: Floats  # weights of speed, memory and accuracy, float64, shape (n, 3)
+    by_time: NDArray[np.bool_]  # whether speed means seconds to accuracy
+    has_device: NDArray[np.bool_]  # whether memory means the device's
+    host: Floats  # limits on host memory in bytes; NaN for none
+    device: Floats  # limits on device memory in bytes; NaN for none
+    least: Floats  # the least accuracy; NaN for none
+    doubt: Floats  # factors on the deviations of predictions
+    scale: Floats  # gains in doublings that count as 1
+    idle: Floats  # bytes of an idle process
+    corrections: Floats  # the observed part of `level`, float64, shape (n, 5)
+    level: Floats  # the errors that all configurations share, columns `CORRECTIONS`, float64, shape (n, 5)
+    predicted: Floats  # the default's metrics as predicted, float64, shape (n, 5)
+    default: Floats  # the default's true metrics, same shape
 
     @classmethod
     def none(cls, count: int) -> Self:

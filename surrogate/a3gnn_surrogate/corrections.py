@@ -20,15 +20,10 @@ from a3gnn_surrogate.rows import LEARNED, OUTPUTS, THROUGHPUT, RowSource, Traini
 
 
 class Corrected(NamedTuple):
-    """The correction of predictions in a setting, each float64, shape (n_configs, n_outputs).
+    """The correction of predictions in a setting, each float64, shape (n_configs, n_outputs)."""
 
-    Attributes:
-        mean: Value to add.
-        half_width: Half-width of the interval around it.
-    """
-
-    mean: Array
-    half_width: Array
+    mean: Array  # value to add
+    half_width: Array  # half-width of the interval around it
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,21 +43,13 @@ _MOST_BUDGETS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KnownCurve:
-    """The curve of one learning key.
+    """The curve of one learning key."""
 
-    Attributes:
-        knobs: Values of the knobs that decide what is learned, as `learning_values` gives them.
-        curve: The longest trained curve; it has points.
-        batches_per_epoch: Mini-batches per epoch.
-        setup_s: Seconds before the first mini-batch.
-        searched: Values of a search.
-    """
-
-    knobs: tuple[Any, ...]
-    curve: LearningCurve
-    batches_per_epoch: int
-    setup_s: float
-    searched: Values = ()
+    knobs: tuple[Any, ...]  # values of the knobs that decide what is learned, as `learning_values` gives them
+    curve: LearningCurve  # the longest trained curve; it has points
+    batches_per_epoch: int  # mini-batches per epoch
+    setup_s: float  # seconds before the first mini-batch
+    searched: Values = ()  # values of a search
 
     @property
     def key(self) -> tuple[tuple[Any, ...], Values]:
@@ -98,19 +90,12 @@ def learning_key(config: TrainConfig) -> tuple[tuple[Any, ...], Values]:
 
 
 class Learnt(NamedTuple):
-    """What a row learned; NaN if the value is censored or the row has no curve.
+    """What a row learned; NaN if the value is censored or the row has no curve."""
 
-    Attributes:
-        val_accuracy: Validation accuracy at equal training time, in [0, 1].
-        seconds: Seconds to the target.
-        expected_accuracy: `val_accuracy`, or else the expectation from the curve.
-        expected_s: `seconds`, or else the expectation from the curve.
-    """
-
-    val_accuracy: float
-    seconds: float
-    expected_accuracy: float
-    expected_s: float
+    val_accuracy: float  # validation accuracy at equal training time, in [0, 1]
+    seconds: float  # seconds to the target
+    expected_accuracy: float  # `val_accuracy`, or else the expectation from the curve
+    expected_s: float  # `seconds`, or else the expectation from the curve
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,17 +47,11 @@ _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
 
 
 class Fold(NamedTuple):
-    """The rows of a cross-validation fold, as seen without its held-out rows.
+    """The rows of a cross-validation fold, as seen without its held-out rows."""
 
-    Attributes:
-        held: Which rows are held out, bool, shape (n,).
-        features: float32, shape (n, n_features).
-        y: float64, shape (n,).
-    """
-
-    held: NDArray[np.bool_]
-    features: Features
-    y: Array
+    held: NDArray[np.bool_]  # which rows are held out, bool, shape (n,)
+    features: Features  # float32, shape (n, n_features)
+    y: Array  # float64, shape (n,)
 
 
 class Regressor(Protocol):

@@ -144,35 +144,22 @@ def algorithm_lines(found: Sequence[AlgorithmEstimate]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class RankBatch:
-    """A mini-batch that a rank would train.
+    """A mini-batch that a rank would train."""
 
-    Attributes:
-        counts: Nodes and edges, hop by hop.
-        hits: Input nodes whose features are in the rank's memory: whole rows, or its columns of all rows.
-    """
-
-    counts: Counts
-    hits: int
+    counts: Counts  # nodes and edges, hop by hop
+    hits: int  # input nodes whose features are in the rank's memory: whole rows, or its columns of all rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DryRun:
-    """The first epoch of an algorithm, with some of its iterations counted.
-
-    Attributes:
-        schedule: The epoch's schedule.
-        iterations: Mini-batches of each counted iteration, by rank; None for an idle rank.
-        widths: Columns of the features that each rank stores.
-        stored_bytes: Features on the fullest rank, dense and in float32.
-        partition_s: Seconds of partitioning.
-    """
+    """The first epoch of an algorithm, with some of its iterations counted."""
 
     algorithm: Algorithm
-    schedule: RankSchedule
-    iterations: list[list[RankBatch | None]]
-    widths: tuple[int, ...]
-    stored_bytes: int
-    partition_s: float
+    schedule: RankSchedule  # the epoch's schedule
+    iterations: list[list[RankBatch | None]]  # mini-batches of each counted iteration, by rank; None for an idle rank
+    widths: tuple[int, ...]  # columns of the features that each rank stores
+    stored_bytes: int  # features on the fullest rank, dense and in float32
+    partition_s: float  # seconds of partitioning
 
     @property
     def ranks(self) -> int:
@@ -226,17 +213,11 @@ def dry_run(
 
 @dataclass(frozen=True, slots=True)
 class PredictedIteration:
-    """The mini-batches that devices train at the same time.
+    """The mini-batches that devices train at the same time."""
 
-    Attributes:
-        work: The work of each device; None for an idle one.
-        hits: Input rows that each device stores itself; 0 for an idle one.
-        widths: Columns of the features that each device stores.
-    """
-
-    work: tuple[Workload | None, ...]
-    hits: tuple[int, ...]
-    widths: tuple[int, ...]
+    work: tuple[Workload | None, ...]  # the work of each device; None for an idle one
+    hits: tuple[int, ...]  # input rows that each device stores itself; 0 for an idle one
+    widths: tuple[int, ...]  # columns of the features that each device stores
 
     @classmethod
     def of(cls, row: Sequence[RankBatch | None], widths: tuple[int, ...], like: Workload) -> Self:

@@ -91,29 +91,17 @@ _KEPT = "shares", "weights", "trainer_threads"
 
 @dataclass(slots=True, kw_only=True)
 class DivisionChange:
-    """A division that replaced another one.
+    """A division that replaced another one."""
 
-    Attributes:
-        epoch: The epoch, from 1.
-        batches: Mini-batches of the epoch that were trained before the change.
-        reason: The reason for messages.
-        before_s: Seconds per mini-batch before.
-        after_s: Seconds per mini-batch after; None until it is measured.
-        shares: Seeds of each trainer.
-        threads: The host's threads of each trainer.
-        shares_before: Seeds of each trainer before.
-        threads_before: The host's threads of each trainer before.
-    """
-
-    epoch: int
-    batches: int
-    reason: str = ""
-    before_s: float
-    after_s: float | None = None
-    shares: list[int]
-    threads: list[int]
-    shares_before: list[int]
-    threads_before: list[int]
+    epoch: int  # the epoch, from 1
+    batches: int  # mini-batches of the epoch that were trained before the change
+    reason: str = ""  # the reason for messages
+    before_s: float  # seconds per mini-batch before
+    after_s: float | None = None  # seconds per mini-batch after; None until it is measured
+    shares: list[int]  # seeds of each trainer
+    threads: list[int]  # the host's threads of each trainer
+    shares_before: list[int]  # seeds of each trainer before
+    threads_before: list[int]  # the host's threads of each trainer before
 
     @property
     def line(self) -> str:
