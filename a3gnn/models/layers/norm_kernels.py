@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from a3gnn.storage.compiled import njit
 
-#: Rows of a block. A float32 sum of 64 positive numbers is off by 2 units in the last place (root mean square), of 1,024
-#: by 8.
+#: Rows of a block. A float32 sum of 64 positive numbers is off by 2 units in the last place (root mean square), of
+#: 1,024 by 8.
 BLOCK_ROWS = 64
 _ZERO = np.float32(0)
 #: float32, shape (width,) each.
