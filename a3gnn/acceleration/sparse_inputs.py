@@ -35,7 +35,7 @@ class _Known(NamedTuple):
     place: int  # where the matrix begins
     sample: NDArray[Any]  # a copy of some of its rows
     rows: Tensor | None  # the matrix as sparse CSR; None if it has too many entries
-    shape: torch.Size  # its shape
+    shape: torch.Size
 
 
 #: By the tensor that has the memory.

@@ -37,7 +37,7 @@ ConfigLike: TypeAlias = TrainConfig | HoldsConfig | Mapping[str, Any] | str | Pa
 class LoaderConfig(NamedTuple):
     """The configuration of a loader."""
 
-    config: TrainConfig  # the configuration
+    config: TrainConfig
     task: Task | None = None  # the task that it was tuned for; None if it is unknown
 
 

@@ -53,7 +53,7 @@ _MARK = "*"
 class MeasuredConfig(NamedTuple):
     """A measured configuration."""
 
-    config: TrainConfig  # the configuration
+    config: TrainConfig
     figures: Figures
     predicted: dict[str, dict[str, float]] | None  # its prediction before it ran, by metric and bound; None without one
     note: str = ""  # why it lost
