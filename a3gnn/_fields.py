@@ -46,8 +46,8 @@ def from_fields(cls: type[T], fields: Mapping[str, Any]) -> T:
         optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         if name not in fields and not optional:
             raise UsageError(f"{cls.__name__} must have a field {name!r}; the file lacks it")
-    kind: type[Any] = cls
-    makers = _makers(kind) if issubclass(kind, Stored) else {}
+    # mypy compares the hash of the class with that of its objects.
+    makers = _makers(cls) if issubclass(cls, Stored) else {}  # type: ignore[arg-type]
     made = {name: makers[name](value) for name, value in fields.items() if name in makers and value is not None}
     return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()} | made)
 
