@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import UnionType
+from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from a3gnn.errors import ConfigError, UsageError, unknown_name
 
@@ -15,8 +18,26 @@ T = TypeVar("T")
 SCHEMA_VERSION = 1
 
 
+class Stored:
+    """The base of dataclasses that JSON files hold."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the object of `to_dict`."""
+        return from_fields(cls, fields)
+
+
 def from_fields(cls: type[T], fields: Mapping[str, Any]) -> T:
-    """Returns `cls(**fields)` with lists as tuples; the error for an unknown or missing field names it."""
+    """Returns `cls(**fields)` with lists as tuples; the error for an unknown or missing field names it.
+
+    Of a `Stored` class, fields that are enumerations, or stored objects themselves, are made of their JSON types.
+    """
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in fields:
         if name not in known:
@@ -25,7 +46,20 @@ def from_fields(cls: type[T], fields: Mapping[str, Any]) -> T:
         optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         if name not in fields and not optional:
             raise UsageError(f"{cls.__name__} must have a field {name!r}; the file lacks it")
-    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+    # mypy compares the hash of the class with that of its objects.
+    makers = _makers(cls) if issubclass(cls, Stored) else {}  # type: ignore[arg-type]
+    made = {name: makers[name](value) for name, value in fields.items() if name in makers and value is not None}
+    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()} | made)
+
+
+@functools.cache
+def _makers(cls: type[Stored]) -> dict[str, Callable[[Any], Any]]:
+    found: dict[str, Callable[[Any], Any]] = {}
+    for name, hint in get_type_hints(cls).items():
+        for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+            if isinstance(kind, type) and issubclass(kind, Stored | Enum):
+                found[name] = kind.from_dict if issubclass(kind, Stored) else kind
+    return found
 
 
 def check_version(name: str, version: Any) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored
 from a3gnn.metric import Target
 
 #: Shares of the nodes at which `GraphCharacteristics.cached_edge_mass` is known. Nodes are ranked by how often they are
@@ -24,7 +23,7 @@ AHEAD_BYTES, AHEAD_ROW_BYTES = 13 << 20, 8
 
 
 @dataclass(frozen=True, slots=True)
-class GraphCharacteristics:
+class GraphCharacteristics(Stored):
     """A graph in numbers. Degrees are in-degrees; edges are directed.
 
     Attributes:
@@ -134,8 +133,3 @@ class GraphCharacteristics:
         if not self.ends:
             del fields["ends"]
         return fields
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the characteristics of `to_dict`."""
-        return from_fields(cls, fields)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored, from_fields
 
 #: Fields that are stored under an earlier name.
 _STORED = {"profile": "limits"}
@@ -18,7 +18,7 @@ _DEVICE_BANDWIDTH_EXPONENT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class MachineProfile:
+class MachineProfile(Stored):
     """The constants of the analytic model, as a probe of a few seconds measured them on this machine.
 
     Attributes:
@@ -60,15 +60,6 @@ class MachineProfile:
     def copy_speedup(self, threads: int) -> float:
         """Returns the speedup of `threads` threads over one thread in copying rows."""
         return 1 + (threads - 1) * self.thread_efficiency
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the profile of `to_dict`."""
-        return from_fields(cls, fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,19 +32,12 @@ SearchValues = Callable[[Values, Setting], Values]
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """How a knob is shown in a line of text.
+    """How a knob is shown in a line of text."""
 
-    Attributes:
-        place: Its position in the line; phrases are sorted by it.
-        words: A format string with {} for the value; one that starts with a space continues the phrase before it.
-        when: Condition on which it is shown; None shows it unless the value is the default.
-        names: Names of the choices in text, in their order; empty shows their values.
-    """
-
-    place: int
-    words: str
-    when: Where | None = None
-    names: tuple[str, ...] = ()
+    place: int  # its position in the line; phrases are sorted by it
+    words: str  # a format string with {} for the value; one that starts with a space continues the phrase before it
+    when: Where | None = None  # condition on which it is shown; None shows it unless the value is the default
+    names: tuple[str, ...] = ()  # names of the choices in text, in their order; empty shows their values
 
 
 @dataclass(frozen=True, slots=True)

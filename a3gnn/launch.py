@@ -20,19 +20,12 @@ QUICK = os.environ.get(QUICK_VARIABLE) == "1"
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One of several processes that were started to train together.
+    """One of several processes that were started to train together."""
 
-    Attributes:
-        rank: Rank of this process, from 0.
-        size: Number of processes.
-        local_rank: Rank on this machine, from 0.
-        local_size: Number of processes on this machine.
-    """
-
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
+    rank: int  # rank of this process, from 0
+    size: int  # number of processes
+    local_rank: int  # rank on this machine, from 0
+    local_size: int  # number of processes on this machine
 
 
 def by_torchrun(environment: Mapping[str, str] = os.environ) -> bool:

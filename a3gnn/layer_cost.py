@@ -60,25 +60,15 @@ OPERATORS = {
 
 @dataclass(frozen=True, slots=True)
 class LayerCost(Generic[N]):
-    """One layer of a mini-batch.
+    """One layer of a mini-batch."""
 
-    Attributes:
-        width_in: Values per source.
-        width_out: Values per destination.
-        sources: Nodes that are aggregated from.
-        destinations: Nodes that are computed, |V^l|.
-        edges: Sampled edges between them, |E^l|.
-        first: Whether it is the input layer.
-        last: Whether it is the output layer.
-    """
-
-    width_in: int
-    width_out: int
-    sources: N
-    destinations: N
-    edges: N
-    first: bool
-    last: bool
+    width_in: int  # values per source
+    width_out: int  # values per destination
+    sources: N  # nodes that are aggregated from
+    destinations: N  # nodes that are computed, |V^l|
+    edges: N  # sampled edges between them, |E^l|
+    first: bool  # whether it is the input layer
+    last: bool  # whether it is the output layer
 
 
 @dataclass(frozen=True, slots=True)

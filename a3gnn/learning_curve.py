@@ -5,14 +5,13 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 from statistics import fmean
 from typing import Any, Self
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored
 from a3gnn.errors import UsageError
 
 #: Up to this multiple of the first point's count, points are one such count apart; later they are at least this
@@ -64,7 +63,7 @@ def next_point(batches: int, first: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class LearningCurve:
+class LearningCurve(Stored):
     """Validation quality over one training; the learning key decides it bit for bit on one machine and version.
 
     Attributes:
@@ -191,11 +190,6 @@ class LearningCurve:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         return dataclasses.asdict(self) | {"ended": str(self.ended)}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the curve of `to_dict`."""
-        return from_fields(cls, dict(fields) | {"ended": CurveEnd(fields["ended"])})
 
 
 #: The curve of a training that has not begun.

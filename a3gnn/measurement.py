@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored, from_fields
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.learning_curve import NO_CURVE, LearningCurve, Pace
@@ -45,7 +45,7 @@ _CONTENT_PREFIX = "content:"
 
 
 @dataclass(frozen=True, slots=True)
-class StageSeconds:
+class StageSeconds(Stored):
     """Mean seconds of work per mini-batch in each stage; if stages overlap, the sum exceeds its duration."""
 
     sample: float
@@ -53,14 +53,9 @@ class StageSeconds:
     transfer: float
     train: float
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the stages of `dataclasses.asdict`."""
-        return from_fields(cls, fields)
-
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(Stored):
     """Measurements of one trial; `docs/design/measurement.md` defines each of them.
 
     Figures at equal training time are derived from them (`a3gnn.figures`).
@@ -135,16 +130,6 @@ class Metrics:
         """Returns the fields as JSON types."""
         return dataclasses.asdict(self) | {"curve": None if self.curve is None else self.curve.to_dict()}
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the metrics of `to_dict`."""
-        curve = fields.get("curve")
-        parts = {
-            "stage_seconds": StageSeconds.from_dict(fields["stage_seconds"]),
-            "curve": None if curve is None else LearningCurve.from_dict(curve),
-        }
-        return from_fields(cls, dict(fields) | parts)
-
 
 class FailureKind(StrEnum):
     """Why a trial has no metrics."""
@@ -156,7 +141,7 @@ class FailureKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Stored):
     """A trial that did not finish, kept with its configuration.
 
     Attributes:
@@ -188,11 +173,6 @@ class Failure:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         return dataclasses.asdict(self) | {"kind": str(self.kind)}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the failure of `to_dict`."""
-        return from_fields(cls, dict(fields) | {"kind": FailureKind(fields["kind"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,17 +157,11 @@ class Priority:
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """The goal of a tune: keep the limits, then maximize the priority's score.
+    """The goal of a tune: keep the limits, then maximize the priority's score."""
 
-    Attributes:
-        limits: Limits that a feasible configuration keeps.
-        priority: Ranks the feasible configurations.
-        has_device: Whether memory means the device's.
-    """
-
-    limits: Limits
-    priority: Priority
-    has_device: bool
+    limits: Limits  # limits that a feasible configuration keeps
+    priority: Priority  # ranks the feasible configurations
+    has_device: bool  # whether memory means the device's
 
     @property
     def memory(self) -> str:

@@ -19,7 +19,6 @@ class Setting:
 
     Attributes:
         task: The model and how it learns.
-        graph: Characteristics of the graph.
         hardware: The machine.
     """
 

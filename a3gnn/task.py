@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
-from a3gnn._fields import SCHEMA_VERSION, check_names, check_version, from_fields, hash_of
+from a3gnn._fields import SCHEMA_VERSION, Stored, check_names, check_version, hash_of
 from a3gnn.checks import OneOf, Whole
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.metric import METRIC_NAMES, MetricName
@@ -134,7 +134,7 @@ class NegativeDraws(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnCost:
+class OwnCost(Stored):
     """Cost of a forward pass, from a count of its operations.
 
     Nodes and edges are the ones that layers compute on. If the model takes adjs, they are summed over its layers, with
@@ -166,7 +166,7 @@ class OwnCost:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnModel:
+class OwnModel(Stored):
     """The model that a user's factory makes on one graph. Tasks contain it, so their keys change with it.
 
     Attributes:
@@ -211,16 +211,6 @@ class OwnModel:
     def reads_a_table(self) -> bool:
         """Whether its input layer can read a table of aggregates of whole in-neighborhoods."""
         return self.aggregates == "mean" if self.takes == "adjs" else self.native > 0 and self.aggregates is not None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the model of `to_dict`."""
-        values = tuple(fields.get("edge_values", ()))
-        return from_fields(cls, dict(fields) | {"cost": from_fields(OwnCost, fields["cost"]), "edge_values": values})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,11 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 class LayerReport(NamedTuple):
-    """Where a layer is computed.
+    """Where a layer is computed."""
 
-    Attributes:
-        name: The layer's name in the model; empty for the model itself.
-        layer: The name of its class.
-        reason: Why PyG computes it, or ran its last call; None if the kernels do.
-    """
-
-    name: str
-    layer: str
-    reason: str | None
+    name: str  # the layer's name in the model; empty for the model itself
+    layer: str  # the name of its class
+    reason: str | None  # why PyG computes it, or ran its last call; None if the kernels do
 
 
 def accelerate(model: Model, dtype: Literal["float32", "bfloat16"] | None = None, report: bool = False) -> Model:

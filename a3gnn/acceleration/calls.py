@@ -58,7 +58,6 @@ class Call:
     """The arguments of a convolution, checked.
 
     Attributes:
-        graph: The edges.
         x: The sources' rows, shape (num_src, width).
         own: The targets' rows, or None.
         dtype: Type of products and, unless `adds_float32`, of the output: of the rows, or bfloat16 under autocast.

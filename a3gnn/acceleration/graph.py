@@ -26,22 +26,13 @@ _MOST = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, eq=False)
 class EdgeGraph:
-    """A CSR by target. A slot is a place in `indices`.
+    """A CSR by target. A slot is a place in `indices`."""
 
-    Attributes:
-        indptr: Start of each target's slots, int32, shape (num_dst + 1,).
-        indices: Sources, int32, shape (num_edges,).
-        order: Each slot's place in the edge list, int32, shape (num_edges,); empty if they are equal.
-        num_src: Number of sources.
-        whole: The graph of which this one is the first targets, or None.
-        last_degrees: See `KnownEdges`.
-    """
-
-    indptr: Ints
-    indices: Ints
-    order: Ints
+    indptr: Ints  # start of each target's slots, int32, shape (num_dst + 1,)
+    indices: Ints  # sources, int32, shape (num_edges,)
+    order: Ints  # each slot's place in the edge list, int32, shape (num_edges,); empty if they are equal
     num_src: int
-    whole: EdgeGraph | None = None
+    whole: EdgeGraph | None = None  # the graph of which this one is the first targets, or None
     last_degrees: NDArray[np.float32] | None = None
 
     @property

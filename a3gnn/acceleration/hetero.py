@@ -43,21 +43,15 @@ _NO_SLOTS = np.empty(0, dtype=np.int32)
 
 
 class _Matrix(NamedTuple):
-    """Rows of sources or targets, and facts about them, which are read once per call: `LazyRows` take long to tell.
-
-    Attributes:
-        rows: The rows.
-        reason: Why kernels can't read them, or None. Then the rest is unknown.
-        is_sparse: Whether they are mostly zeros.
-    """
+    """Rows of sources or targets, and facts about them, which are read once per call: `LazyRows` take long to tell."""
 
     rows: Any
-    reason: str | None
+    reason: str | None  # why kernels can't read them, or None. Then the rest is unknown
     num_rows: int = 0
     width: int = 0
     dtype: torch.dtype | None = None
     needs_gradient: bool = False
-    is_sparse: bool = False
+    is_sparse: bool = False  # whether they are mostly zeros
 
     @classmethod
     def of(cls, rows: Any) -> _Matrix:
@@ -71,41 +65,24 @@ class _Matrix(NamedTuple):
 
 
 class _Relation(NamedTuple):
-    """A checked call of a relation's convolution.
+    """A checked call of a relation's convolution."""
 
-    Attributes:
-        source: The sources' rows.
-        own: The targets' rows.
-        edge_index: The edges.
-        aggr: PyG's name of the aggregation.
-        weight: Map of the aggregates.
-        bias: Bias, or None.
-        root: Map of own rows, or None.
-    """
-
-    source: _Matrix
-    own: _Matrix
+    source: _Matrix  # the sources' rows
+    own: _Matrix  # the targets' rows
     edge_index: Tensor
-    aggr: str
-    weight: Tensor
-    bias: Tensor | None
-    root: Tensor | None
+    aggr: str  # PyG's name of the aggregation
+    weight: Tensor  # map of the aggregates
+    bias: Tensor | None  # bias, or None
+    root: Tensor | None  # map of own rows, or None
 
 
 class Addend(NamedTuple):
-    """A call of a convolution whose output is added to others.
+    """A call of a convolution whose output is added to others."""
 
-    Attributes:
-        kind: The output's name: the type of the targets.
-        name: The relation's name.
-        conv: The convolution.
-        given: Its arguments.
-    """
-
-    kind: str
-    name: str
-    conv: Any
-    given: list[Any]
+    kind: str  # the output's name: the type of the targets
+    name: str  # the relation's name
+    conv: Any  # the convolution
+    given: list[Any]  # its arguments
 
 
 class Joining(Replaced):
@@ -206,21 +183,13 @@ class HeteroConv(pyg.HeteroConv, Joining):  # type: ignore[misc]  # PyG's classe
 
 
 class _Group(NamedTuple):
-    """Relations into one type that are aggregated together.
+    """Relations into one type that are aggregated together."""
 
-    Attributes:
-        aggr: PyG's name of the aggregation.
-        sources: For each relation, the place of its source among the rows.
-        edges: All edges, in one tensor per relation or in one for all.
-        sizes: For each relation, its number of edges.
-        is_copy: Whether nobody else has the edges, so that no plan is kept.
-    """
-
-    aggr: str
-    sources: list[int]
-    edges: list[Tensor]
-    sizes: list[int]
-    is_copy: bool = False
+    aggr: str  # PyG's name of the aggregation
+    sources: list[int]  # for each relation, the place of its source among the rows
+    edges: list[Tensor]  # all edges, in one tensor per relation or in one for all
+    sizes: list[int]  # for each relation, its number of edges
+    is_copy: bool = False  # whether nobody else has the edges, so that no plan is kept
 
     def plan(self, num_src: list[int], rows: list[Tensor], limits: tuple[int, int], out_channels: int) -> Any:
         """Returns the plan for the first targets, built once for unchanged edges; None if it can't be.
@@ -249,21 +218,13 @@ class _Group(NamedTuple):
 
 
 class _Joint(NamedTuple):
-    """Relations into one type.
-
-    Attributes:
-        num_dst: Number of targets.
-        num_src: For each matrix of rows, its number of rows.
-        groups: The relations, by kind.
-        own: The place of the targets' own rows among the matrices, or None.
-        dtype: Type of the output.
-    """
+    """Relations into one type."""
 
     num_dst: int
-    num_src: list[int]
-    groups: list[_Group]
-    own: int | None
-    dtype: torch.dtype
+    num_src: list[int]  # for each matrix of rows, its number of rows
+    groups: list[_Group]  # the relations, by kind
+    own: int | None  # the place of the targets' own rows among the matrices, or None
+    dtype: torch.dtype  # type of the output
 
     def copied(self) -> _Joint:
         """Returns this with copies of the edges, which nobody changes."""
@@ -364,21 +325,13 @@ def _arguments(edge_type: tuple[str, str, str], dicts: Sequence[Any]) -> list[An
 
 
 class _Seen(NamedTuple):
-    """A convolution that can be joined, for as long as it holds the same objects.
+    """A convolution that can be joined, for as long as it holds the same objects."""
 
-    Attributes:
-        held: What it and its parts hold.
-        hooks: All hooks that must stay empty.
-        aggr: PyG's name of the aggregation.
-        lin: The linear map of aggregates.
-        own: The linear map of own rows, or None.
-    """
-
-    held: list[Any]
-    hooks: list[Any]
-    aggr: str
-    lin: Any
-    own: Any
+    held: list[Any]  # what it and its parts hold
+    hooks: list[Any]  # all hooks that must stay empty
+    aggr: str  # PyG's name of the aggregation
+    lin: Any  # the linear map of aggregates
+    own: Any  # the linear map of own rows, or None
 
 
 #: By the module that adds up the outputs, and by the relation's name.
@@ -475,31 +428,18 @@ def _costs(width: int, out_channels: int, trains: bool, needs_input: bool, is_li
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """How relations into one type are summed; see `join_relations`.
+    """How relations into one type are summed; see `join_relations`."""
 
-    Attributes:
-        aggr: PyG's name of the aggregation.
-        joint: The matrices whose rows are joined.
-        present: The number of rows of each of them.
-        sums: From joint rows to sums, relation after relation.
-        mapped: The matrices whose rows are mapped.
-        places: For each relation, the matrix whose rows are mapped, or -1 if its sums are.
-        sizes: For each relation, its number of mapped rows.
-        slots: From mapped rows to targets.
-        weights: The weight of each slot; None for ones.
-        nodes: The target of each mapped row, if each has one; else None.
-    """
-
-    aggr: str
-    joint: list[int]
-    present: list[int]
-    sums: EdgeGraph
-    mapped: list[int]
-    places: list[int]
-    sizes: list[int]
-    slots: EdgeGraph
-    weights: Tensor | None
-    nodes: Tensor | None
+    aggr: str  # PyG's name of the aggregation
+    joint: list[int]  # the matrices whose rows are joined
+    present: list[int]  # the number of rows of each of them
+    sums: EdgeGraph  # from joint rows to sums, relation after relation
+    mapped: list[int]  # the matrices whose rows are mapped
+    places: list[int]  # for each relation, the matrix whose rows are mapped, or -1 if its sums are
+    sizes: list[int]  # for each relation, its number of mapped rows
+    slots: EdgeGraph  # from mapped rows to targets
+    weights: Tensor | None  # the weight of each slot; None for ones
+    nodes: Tensor | None  # the target of each mapped row, if each has one; else None
 
     def joined(self, rows: Sequence[Tensor]) -> Tensor:
         """Returns the joint rows of some of the matrices."""
@@ -574,17 +514,11 @@ def _plan_of(
 
 
 class _Steps(NamedTuple):
-    """How the output of a type is computed.
+    """How the output of a type is computed."""
 
-    Attributes:
-        plans: How relations are summed, by group.
-        own: See `_Joint`.
-        limit: Number of targets.
-    """
-
-    plans: list[_Plan]
+    plans: list[_Plan]  # how relations are summed, by group
     own: int | None
-    limit: int
+    limit: int  # number of targets
 
     def parts(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], Any, Any]:
         """Returns the rows, the maps of each group, the map of own rows and the bias in the inputs of `_Total`."""

@@ -99,17 +99,11 @@ class Recipe:
 
 
 class LazyRows(Tensor):
-    """A matrix whose first rows are computed.
+    """A matrix whose first rows are computed."""
 
-    Attributes:
-        first: Values of the first rows, or of all.
-        level: How many convolutions they come from.
-        recipe: How all rows are computed; None if `first` has all.
-    """
-
-    first: Tensor
-    level: int
-    recipe: Recipe | None
+    first: Tensor  # values of the first rows, or of all
+    level: int  # how many convolutions they come from
+    recipe: Recipe | None  # how all rows are computed; None if `first` has all
     _part: Tensor | None
     _node: Any
     _births: list[tuple[Tensor, int]]

@@ -29,20 +29,12 @@ _SAMPLED_ROWS = 64
 
 
 class _Known(NamedTuple):
-    """Facts about a matrix.
+    """Facts about a matrix."""
 
-    Attributes:
-        version: Of the tensor.
-        place: Where the matrix begins.
-        sample: A copy of some of its rows.
-        rows: The matrix as sparse CSR; None if it has too many entries.
-        shape: Its shape.
-    """
-
-    version: int
-    place: int
-    sample: NDArray[Any]
-    rows: Tensor | None
+    version: int  # of the tensor
+    place: int  # where the matrix begins
+    sample: NDArray[Any]  # a copy of some of its rows
+    rows: Tensor | None  # the matrix as sparse CSR; None if it has too many entries
     shape: torch.Size
 
 

@@ -226,25 +226,15 @@ class _WithoutNetwork(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What to predict.
-
-    Attributes:
-        saved: The model.
-        graph: The graph.
-        first: The graph's number of the first node that can be predicted.
-        ids: Nodes, distinct and ascending, counted from `first`.
-        places: The place in `ids` of each requested node; None if they are `ids`.
-        device: Where to compute.
-        scratch: Dtype of layers' rows in scratch files.
-    """
+    """What to predict."""
 
     saved: SavedModel
     graph: Graph
-    first: int
-    ids: NDArray[np.int32]
-    places: NDArray[np.int64] | None
-    device: torch.device
-    scratch: np.dtype[Any] = np.dtype(np.float32)
+    first: int  # the graph's number of the first node that can be predicted
+    ids: NDArray[np.int32]  # nodes, distinct and ascending, counted from `first`
+    places: NDArray[np.int64] | None  # the place in `ids` of each requested node; None if they are `ids`
+    device: torch.device  # where to compute
+    scratch: np.dtype[Any] = np.dtype(np.float32)  # dtype of layers' rows in scratch files
 
     @classmethod
     def of(

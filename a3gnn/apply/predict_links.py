@@ -175,14 +175,8 @@ def predict_edges(
 def save_edges(path: Path, model: SavedModel, dataset: GraphLike, edges: Any, **options: Any) -> tuple[int, ...]:
     """Writes the result of `predict_edges` to an .npy file, block by block, and returns its rows and columns.
 
-    A row has the fields `source` and `target`, and `value`, or `probability` of shape (num_outputs,).
-
-    Args:
-        path: The file.
-        model: A trained model.
-        dataset: As in `predict_edges`.
-        edges: As in `predict_edges`.
-        options: Further arguments of `predict_edges`.
+    A row has the fields `source` and `target`, and `value`, or `probability` of shape (num_outputs,). Arguments are
+    those of `predict_edges`.
     """
 
     def tables() -> Iterator[NDArray[Any]]:
@@ -214,14 +208,7 @@ def save_links(path: Path, model: SavedModel | None, dataset: GraphLike, top: in
     """Writes the result of `predict_links` to an .npy file, block by block, and returns its rows and links of a row.
 
     A row has the fields `relation` (a place among the predicted relations), `source`, and `target` and `score`, of
-    shape (k,) each.
-
-    Args:
-        path: The file.
-        model: A trained model.
-        dataset: As in `predict_links`.
-        top: As in `predict_links`.
-        options: Further arguments of `predict_links`.
+    shape (k,) each. Arguments are those of `predict_links`.
     """
     places: dict[tuple[str, str, str], int] = {}
 
@@ -262,21 +249,13 @@ def _write_header(file: BinaryIO, kind: np.dtype[Any], rows: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Opened:
-    """A trained model of links or of values of edges, and a graph with its types.
-
-    Attributes:
-        saved: The model.
-        graph: The graph.
-        device: Where the model is computed.
-        limit: Memory limit in bytes; None for no limit.
-        notify: Called with messages.
-    """
+    """A trained model of links or of values of edges, and a graph with its types."""
 
     saved: SavedModel
     graph: Graph
-    device: torch.device
-    limit: int | None
-    notify: Callable[[str], None]
+    device: torch.device  # where the model is computed
+    limit: int | None  # memory limit in bytes; None for no limit
+    notify: Callable[[str], None]  # called with messages
 
     @classmethod
     def of(

@@ -46,93 +46,61 @@ Fields = dict[str, Any]
 
 
 class TuneAnswer(TypedDict):
-    """The result of a tune.
+    """The result of a tune."""
 
-    Attributes:
-        config: The chosen configuration.
-        predicted: Mean, low and high of each metric before the choice was measured.
-        measured: The choice in the verification.
-        default: The baseline in the verification.
-        target_accuracy: Validation quality, in [0, 1], whose seconds count.
-        seconds_to_accuracy: Seconds of training to the target: median, low, high; null if it was not reached.
-        against_default: The choice compared with the baseline; null if the baseline is the choice.
-        no_gain: The best other configuration, if the baseline was chosen because no gain was measurable.
-        left_out: Steps that the budget was too small for.
-        heuristics: Qualities of predictions without a network, by name.
-        metric: The metric of all qualities.
-        front: The configurations of the front.
-        search: Statistics of the search.
-        probes: Number of trials after the baseline.
-        seconds: Seconds of the tune, interrupted runs included.
-        folder: The folder with tuned.json, which a3gnn train takes.
-    """
-
-    config: TrainConfig
-    predicted: dict[str, Interval]
-    measured: Metrics | None
-    default: Metrics | Failure | None
-    target_accuracy: float | None
-    seconds_to_accuracy: dict[str, float] | None
-    against_default: Comparison | None
-    no_gain: Annotated[NoGain, Changed(against=Never, against_default=Comparison)] | None
-    left_out: list[str]
-    heuristics: NotRequired[Fields]
-    metric: Metric
-    front: list[FrontRow]
-    search: SearchSummary
-    probes: int
-    seconds: float
-    folder: str
+    config: Annotated[TrainConfig, "The chosen configuration."]
+    predicted: Annotated[dict[str, Interval], "Mean, low and high of each metric before the choice was measured."]
+    measured: Annotated[Metrics | None, "The choice in the verification."]
+    default: Annotated[Metrics | Failure | None, "The baseline in the verification."]
+    target_accuracy: Annotated[float | None, "Validation quality, in [0, 1], whose seconds count."]
+    seconds_to_accuracy: Annotated[
+        dict[str, float] | None, "Seconds of training to the target: median, low, high; null if it was not reached."
+    ]
+    against_default: Annotated[
+        Comparison | None, "The choice compared with the baseline; null if the baseline is the choice."
+    ]
+    no_gain: Annotated[
+        Annotated[NoGain, Changed(against=Never, against_default=Comparison)] | None,
+        "The best other configuration, if the baseline was chosen because no gain was measurable.",
+    ]
+    left_out: Annotated[list[str], "Steps that the budget was too small for."]
+    heuristics: NotRequired[Annotated[Fields, "Qualities of predictions without a network, by name."]]
+    metric: Annotated[Metric, "The metric of all qualities."]
+    front: Annotated[list[FrontRow], "The configurations of the front."]
+    search: Annotated[SearchSummary, "Statistics of the search."]
+    probes: Annotated[int, "Number of trials after the baseline."]
+    seconds: Annotated[float, "Seconds of the tune, interrupted runs included."]
+    folder: Annotated[str, "The folder with tuned.json, which a3gnn train takes."]
 
 
 class TunedKinds(TypedDict):
-    """The results of tunes on several kinds of machines (--machines).
+    """The results of tunes on several kinds of machines (--machines)."""
 
-    Attributes:
-        machines: The kinds, the best first: name, folder, and the tune as in compare, or the error.
-        no_best: Why no kind is the best; "" if the first one is.
-    """
-
-    machines: list[Fields]
-    no_best: str
+    machines: Annotated[
+        list[Fields], "The kinds, the best first: name, folder, and the tune as in compare, or the error."
+    ]
+    no_best: Annotated[str, 'Why no kind is the best; "" if the first one is.']
 
 
 class TunesStatus(TypedDict):
-    """The tunes in a folder such as runs, or the DIR of --machines.
+    """The tunes in a folder such as runs, or the DIR of --machines."""
 
-    Attributes:
-        tunes: The status of each, by the names of their folders.
-    """
-
-    tunes: list[TuneStatus]
+    tunes: Annotated[list[TuneStatus], "The status of each, by the names of their folders."]
 
 
 class RecommendAnswer(TypedDict):
-    """A recommended configuration, predicted and not measured.
+    """A recommended configuration, predicted and not measured."""
 
-    Attributes:
-        config: The configuration with the best prediction.
-        measured: Null, because nothing was measured.
-        predicted: Its predictions; `keeps` has the probability that each limit holds.
-        default: Predictions for the baseline.
-        priority: The weights of the request.
-        limits: The limits of the request.
-        graph: The graph's name.
-        corpus: The measurements behind the predictions.
-        unknown: What the predictions can't know, a sentence each.
-        folder: The folder with tuned.json; null without --out.
-    """
-
-    config: TrainConfig
-    measured: None
-    predicted: Forecast
-    default: Forecast
-    priority: Priority
-    limits: Annotated[Limits, Changed(max_accuracy_drop=float)]
-    graph: str
-    corpus: CorpusCount
-    unknown: list[str]
-    folder: str | None
+    config: Annotated[TrainConfig, "The configuration with the best prediction."]
+    measured: Annotated[None, "Null, because nothing was measured."]
+    predicted: Annotated[Forecast, "Its predictions; `keeps` has the probability that each limit holds."]
+    default: Annotated[Forecast, "Predictions for the baseline."]
+    priority: Annotated[Priority, "The weights of the request."]
+    limits: Annotated[Limits, Changed(max_accuracy_drop=float), "The limits of the request."]
+    graph: Annotated[str, "The graph's name."]
+    corpus: Annotated[CorpusCount, "The measurements behind the predictions."]
+    unknown: Annotated[list[str], "What the predictions can't know, a sentence each."]
+    folder: Annotated[str | None, "The folder with tuned.json; null without --out."]
 
 
 class OverDefault(TypedDict):
@@ -143,53 +111,30 @@ class OverDefault(TypedDict):
 
 
 class PickAnswer(TypedDict):
-    """A pick from the measurements of a tune.
+    """A pick from the measurements of a tune."""
 
-    Attributes:
-        config: The picked configuration.
-        priority: The weights of the request.
-        limits: The limits of the request.
-        target_accuracy: Validation quality, in [0, 1], whose seconds count.
-        is_choice: Whether it is the tune's own choice.
-        in_play_off: Whether the verification measured it.
-        picked: Its measurements.
-        default: The baseline's measurements.
-        over_default: Ratios to the baseline.
-        doubts: Reasons to doubt it, a sentence each.
-        folder: The folder of the tune.
-        file: The written file, which a3gnn train --config takes.
-    """
-
-    config: TrainConfig
-    priority: Priority
-    limits: Limits
-    target_accuracy: float | None
-    is_choice: bool
-    in_play_off: bool
-    picked: FrontRow
-    default: FrontRow | None
-    over_default: OverDefault
-    doubts: list[str]
-    folder: str
-    file: str
+    config: Annotated[TrainConfig, "The picked configuration."]
+    priority: Annotated[Priority, "The weights of the request."]
+    limits: Annotated[Limits, "The limits of the request."]
+    target_accuracy: Annotated[float | None, "Validation quality, in [0, 1], whose seconds count."]
+    is_choice: Annotated[bool, "Whether it is the tune's own choice."]
+    in_play_off: Annotated[bool, "Whether the verification measured it."]
+    picked: Annotated[FrontRow, "Its measurements."]
+    default: Annotated[FrontRow | None, "The baseline's measurements."]
+    over_default: Annotated[OverDefault, "Ratios to the baseline."]
+    doubts: Annotated[list[str], "Reasons to doubt it, a sentence each."]
+    folder: Annotated[str, "The folder of the tune."]
+    file: Annotated[str, "The written file, which a3gnn train --config takes."]
 
 
 class Package(TypedDict):
-    """A Python package.
+    """A Python package."""
 
-    Attributes:
-        name: Its name.
-        version: Its version; null if it is not installed.
-        purpose: Its use in a3gnn.
-        required: Whether a3gnn always needs it.
-        install: The command that installs it.
-    """
-
-    name: str
-    version: str | None
-    purpose: str
-    required: bool
-    install: str
+    name: Annotated[str, "Its name."]
+    version: Annotated[str | None, "Its version; null if it is not installed."]
+    purpose: Annotated[str, "Its use in a3gnn."]
+    required: Annotated[bool, "Whether a3gnn always needs it."]
+    install: Annotated[str, "The command that installs it."]
 
 
 class Device(TypedDict):
@@ -200,47 +145,31 @@ class Device(TypedDict):
 
 
 class Probe(TypedDict):
-    """Measurements of the machine, made by --probe.
+    """Measurements of the machine, made by --probe."""
 
-    Attributes:
-        fingerprint: Fingerprint of the machine.
-        kept_at: The file with the measurements.
-        limits: The measured speeds.
-    """
-
-    fingerprint: str
-    kept_at: str
-    limits: MachineProfile
+    fingerprint: Annotated[str, "Fingerprint of the machine."]
+    kept_at: Annotated[str, "The file with the measurements."]
+    limits: Annotated[MachineProfile, "The measured speeds."]
 
 
 class Fit(TypedDict):
-    """A configuration of the graph, and the memory that it is predicted to need.
+    """A configuration of the graph, and the memory that it is predicted to need."""
 
-    Attributes:
-        name: baseline, fastest (by the default priority), or smallest (least memory).
-        config: The configuration.
-        peak: Predicted peak of the limited memory, in bytes, with a 90% interval.
-        limit_bytes: The smallest --memory-limit that the whole interval keeps.
-    """
-
-    name: Literal["baseline", "fastest", "smallest"]
-    config: TrainConfig
-    peak: Interval
-    limit_bytes: int
+    name: Annotated[
+        Literal["baseline", "fastest", "smallest"],
+        "baseline, fastest (by the default priority), or smallest (least memory).",
+    ]
+    config: Annotated[TrainConfig, "The configuration."]
+    peak: Annotated[Interval, "Predicted peak of the limited memory, in bytes, with a 90% interval."]
+    limit_bytes: Annotated[int, "The smallest --memory-limit that the whole interval keeps."]
 
 
 class TypedGraph(TypedDict):
-    """A graph of several types or with times.
+    """A graph of several types or with times."""
 
-    Attributes:
-        node_types: Nodes, features and times of each type.
-        relations: Edges, mean in-degree, features and times of each relation.
-        notes: Remarks on the graph as it was read.
-    """
-
-    node_types: dict[str, Fields]
-    relations: dict[str, Fields]
-    notes: list[str]
+    node_types: Annotated[dict[str, Fields], "Nodes, features and times of each type."]
+    relations: Annotated[dict[str, Fields], "Edges, mean in-degree, features and times of each relation."]
+    notes: Annotated[list[str], "Remarks on the graph as it was read."]
 
 
 #: A graph of one type, or with a target: its characteristics, and the columns of its edges' values.
@@ -251,71 +180,40 @@ OneGraph = Annotated[
 
 
 class Preflight(TypedDict):
-    """What a graph needs, without a trial.
+    """What a graph needs, without a trial."""
 
-    Attributes:
-        dataset: The graph, as given.
-        readable: Whether it can be read.
-        about: Its characteristics; null if it can't be read.
-        memory: The limited memory: device with a GPU, else host.
-        fits: The configurations and the memory that they need.
-        problem: Why it can't be read, or why nothing is predicted; null otherwise.
-    """
-
-    dataset: str
-    readable: bool
-    about: OneGraph | TypedGraph | None
-    memory: Literal["host", "device"]
-    fits: list[Fit]
-    problem: Problem | None
+    dataset: Annotated[str, "The graph, as given."]
+    readable: Annotated[bool, "Whether it can be read."]
+    about: Annotated[OneGraph | TypedGraph | None, "Its characteristics; null if it can't be read."]
+    memory: Annotated[Literal["host", "device"], "The limited memory: device with a GPU, else host."]
+    fits: Annotated[list[Fit], "The configurations and the memory that they need."]
+    problem: Annotated[Problem | None, "Why it can't be read, or why nothing is predicted; null otherwise."]
 
 
 class DoctorAnswer(TypedDict):
-    """This machine, its packages, and the preflight of a graph.
+    """This machine, its packages, and the preflight of a graph."""
 
-    Attributes:
-        a3gnn: The version.
-        python: The version of Python.
-        system: The operating system.
-        unsupported: Why a3gnn does not run here; "" if it does.
-        cpu: The processor's name.
-        cores: Cores that this process may use.
-        instruction_sets: Instruction sets of the processor.
-        cache_bytes: Sizes of its caches, the fastest first.
-        host_memory_bytes: Memory that this process may use.
-        devices: The GPUs.
-        packages: The packages.
-        probe: The machine's speeds, with --probe.
-        graph: The preflight of --dataset.
-    """
-
-    a3gnn: str
-    python: str
-    system: str
-    unsupported: str
-    cpu: str
-    cores: int
-    instruction_sets: list[str]
-    cache_bytes: list[int]
-    host_memory_bytes: int
-    devices: list[Device]
-    packages: list[Package]
-    probe: Probe | None
-    graph: Preflight | None
+    a3gnn: Annotated[str, "The version."]
+    python: Annotated[str, "The version of Python."]
+    system: Annotated[str, "The operating system."]
+    unsupported: Annotated[str, 'Why a3gnn does not run here; "" if it does.']
+    cpu: Annotated[str, "The processor's name."]
+    cores: Annotated[int, "Cores that this process may use."]
+    instruction_sets: Annotated[list[str], "Instruction sets of the processor."]
+    cache_bytes: Annotated[list[int], "Sizes of its caches, the fastest first."]
+    host_memory_bytes: Annotated[int, "Memory that this process may use."]
+    devices: Annotated[list[Device], "The GPUs."]
+    packages: Annotated[list[Package], "The packages."]
+    probe: Annotated[Probe | None, "The machine's speeds, with --probe."]
+    graph: Annotated[Preflight | None, "The preflight of --dataset."]
 
 
 class PredictAnswer(TypedDict):
-    """Written predictions.
+    """Written predictions."""
 
-    Attributes:
-        file: The .npy file.
-        target: Kind of the model's labels.
-        shape: The array's shape.
-    """
-
-    file: str
-    target: Literal["classes", "labels", "values", "links"]
-    shape: list[int]
+    file: Annotated[str, "The .npy file."]
+    target: Annotated[Literal["classes", "labels", "values", "links"], "Kind of the model's labels."]
+    shape: Annotated[list[int], "The array's shape."]
 
 
 class FileAnswer(TypedDict):
@@ -338,57 +236,40 @@ class VerifyAnswer(TypedDict):
 
 
 class PulledAnswer(TypedDict):
-    """A copied study.
+    """A copied study."""
 
-    Attributes:
-        folder: Its folder on this machine.
-        trials: Number of its trials.
-    """
-
-    folder: str
-    trials: int
+    folder: Annotated[str, "Its folder on this machine."]
+    trials: Annotated[int, "Number of its trials."]
 
 
 class ProfileAnswer(TypedDict):
-    """Measured configurations.
+    """Measured configurations."""
 
-    Attributes:
-        store: The store with the measurements.
-        configurations: Number of configurations.
-        measured: Number that were measured now.
-        skipped: Number that were stored before.
-        failed: Number of failures of each kind.
-    """
-
-    store: str
-    configurations: int
-    measured: int
-    skipped: int
-    failed: dict[str, int]
+    store: Annotated[str, "The store with the measurements."]
+    configurations: Annotated[int, "Number of configurations."]
+    measured: Annotated[int, "Number that were measured now."]
+    skipped: Annotated[int, "Number that were stored before."]
+    failed: Annotated[dict[str, int], "Number of failures of each kind."]
 
 
 class ProfilesAnswer(TypedDict):
-    """Stored measurements.
+    """Stored measurements."""
 
-    Attributes:
-        sources: The measurements of each source, by graph, model and machine (a fingerprint).
-        machines: The machines, by fingerprint.
-    """
-
-    sources: dict[str, list[Annotated[Holding, Changed(hardware=str)]]]
-    machines: dict[str, Annotated[Hardware, Changed(profile=Never, limits=MachineProfile, fingerprint=str)]]
+    sources: Annotated[
+        dict[str, list[Annotated[Holding, Changed(hardware=str)]]],
+        "The measurements of each source, by graph, model and machine (a fingerprint).",
+    ]
+    machines: Annotated[
+        dict[str, Annotated[Hardware, Changed(profile=Never, limits=MachineProfile, fingerprint=str)]],
+        "The machines, by fingerprint.",
+    ]
 
 
 class CheckedAnswer(TypedDict):
-    """Checked rows.
+    """Checked rows."""
 
-    Attributes:
-        rows: Number of rows of each place.
-        faults: The faults of each place.
-    """
-
-    rows: dict[str, int]
-    faults: dict[str, list[Fault]]
+    rows: Annotated[dict[str, int], "Number of rows of each place."]
+    faults: Annotated[dict[str, list[Fault]], "The faults of each place."]
 
 
 class ExportedRows(TypedDict):
@@ -399,17 +280,11 @@ class ExportedRows(TypedDict):
 
 
 class ImportedRows(TypedDict):
-    """Imported rows.
+    """Imported rows."""
 
-    Attributes:
-        store: The store that they were added to.
-        added: Number of rows that it did not have.
-        rows: Number of rows of the file.
-    """
-
-    store: str
-    added: int
-    rows: int
+    store: Annotated[str, "The store that they were added to."]
+    added: Annotated[int, "Number of rows that it did not have."]
+    rows: Annotated[int, "Number of rows of the file."]
 
 
 class CacheAnswer(TypedDict):
@@ -445,72 +320,48 @@ class PartsAnswer(TypedDict):
 
 
 class MachinesAnswer(TypedDict):
-    """Machines of a cluster.
+    """Machines of a cluster."""
 
-    Attributes:
-        kinds: The machines by kind.
-        studies: Number of running studies of each node.
-    """
-
-    kinds: list[Annotated[MachineKind, Changed(name=str)]]
-    studies: dict[str, int]
+    kinds: Annotated[list[Annotated[MachineKind, Changed(name=str)]], "The machines by kind."]
+    studies: Annotated[dict[str, int], "Number of running studies of each node."]
 
 
 class ExploreAnswer(TypedDict):
-    """Explored accelerator designs (docs/research/accelerators.md).
+    """Explored accelerator designs (docs/research/accelerators.md)."""
 
-    Attributes:
-        platform: The platform.
-        conditions: The conditions of an iteration.
-        ceiling: Share of each resource that a design may take.
-        design: n and m of the chosen design of an FPGA.
-        nvtps: Vertices traversed per second, mean over workloads.
-        nvtps_per_gb_per_s: `nvtps` over the bandwidth of all memory.
-        resources: Source of the fitted resources of an FPGA.
-        dies: All designs of each kind of die.
-        workloads: Predictions per workload.
-        betas: The influence of the share of local rows.
-        scaling: The influence of the number of devices.
-        seconds: Seconds of the exploration.
-        algorithms: Predictions per algorithm, with --algorithms.
-    """
-
-    platform: Fields
-    conditions: Conditions
-    ceiling: float
-    design: dict[str, int] | None
-    nvtps: float
-    nvtps_per_gb_per_s: float
-    resources: NotRequired[str]
-    dies: list[Fields]
-    workloads: list[Fields]
-    betas: list[AtBeta]
-    scaling: list[AtDevices]
-    seconds: float
-    algorithms: NotRequired[list[AlgorithmEstimate]]
+    platform: Annotated[Fields, "The platform."]
+    conditions: Annotated[Conditions, "The conditions of an iteration."]
+    ceiling: Annotated[float, "Share of each resource that a design may take."]
+    design: Annotated[dict[str, int] | None, "n and m of the chosen design of an FPGA."]
+    nvtps: Annotated[float, "Vertices traversed per second, mean over workloads."]
+    nvtps_per_gb_per_s: Annotated[float, "`nvtps` over the bandwidth of all memory."]
+    resources: NotRequired[Annotated[str, "Source of the fitted resources of an FPGA."]]
+    dies: Annotated[list[Fields], "All designs of each kind of die."]
+    workloads: Annotated[list[Fields], "Predictions per workload."]
+    betas: Annotated[list[AtBeta], "The influence of the share of local rows."]
+    scaling: Annotated[list[AtDevices], "The influence of the number of devices."]
+    seconds: Annotated[float, "Seconds of the exploration."]
+    algorithms: NotRequired[Annotated[list[AlgorithmEstimate], "Predictions per algorithm, with --algorithms."]]
 
 
 class GeneratedAnswer(TypedDict):
-    """A generated accelerator.
+    """A generated accelerator."""
 
-    Attributes:
-        folder: Its folder.
-        files: Its files.
-        checks: The results of --check.
-    """
-
-    folder: str
-    files: list[str]
-    checks: list[
-        Annotated[
-            Check,
-            Changed(
-                passed=bool,
-                forward=float | None,
-                backward=float | None,
-                cycles=list[Annotated[CycleComparison, Changed(modelled=float)]],
-            ),
-        ]
+    folder: Annotated[str, "Its folder."]
+    files: Annotated[list[str], "Its files."]
+    checks: Annotated[
+        list[
+            Annotated[
+                Check,
+                Changed(
+                    passed=bool,
+                    forward=float | None,
+                    backward=float | None,
+                    cycles=list[Annotated[CycleComparison, Changed(modelled=float)]],
+                ),
+            ]
+        ],
+        "The results of --check.",
     ]
 
 

@@ -129,15 +129,15 @@ def _compared(
         raise UsageError(f"{option('algorithms')} needs several devices, got 1; give {option('devices')} 2 or more")
     from a3gnn.graphs.graph import Graph
     from a3gnn.hitgnn.algorithms.built_in import ALGORITHMS, DISTDGL
-    from a3gnn.hitgnn.algorithms.predict import predict_algorithms
+    from a3gnn.hitgnn.algorithms.predict import Devices, predict_algorithms
     from a3gnn.hitgnn.platforms.explore import design_rates
 
     counts = [count for count in (2, 4, 8, 16) if count < most and devices is None]
-    given = (Graph.load_untyped(dataset), task, batch_size, found.platform)
     parts = design_rates(found.platform, [grid.design for grid in found.grids])
-    alone = predict_algorithms([DISTDGL], [1], *given, parts, found.given)
+    given = (Graph.load_untyped(dataset), task, batch_size, Devices(found.platform, parts, found.given))
     notify = partial(click.echo, err=True)
-    return alone + predict_algorithms(ALGORITHMS.values(), [*counts, most], *given, parts, found.given, notify=notify)
+    alone = predict_algorithms([DISTDGL], [1], *given)
+    return alone + predict_algorithms(ALGORITHMS.values(), [*counts, most], *given, notify=notify)
 
 
 def _workloads(dataset: str | None, task: Task, batch_size: int) -> tuple[Workload, ...]:

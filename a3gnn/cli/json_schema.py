@@ -48,24 +48,19 @@ _CHANGED: dict[type, Changed] = {
 
 
 class Member(NamedTuple):
-    """A field of a JSON object.
+    """A field of a JSON object."""
 
-    Attributes:
-        kind: Its Python type.
-        required: Whether it is always present.
-        text: Its meaning; "" if the type's docstring does not say it.
-    """
-
-    kind: Any
-    required: bool
-    text: str
+    kind: Any  # its Python type
+    required: bool  # whether it is always present
+    text: str  # its meaning; "" if the type does not say it
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
     """Returns the JSON schema (draft 2020-12) of values of the type `kind`: each class among them is in `$defs`.
 
     Types are JSON's own as Python has them, and dataclasses, named tuples, typed dicts and pydantic models of such.
-    Objects have no further fields. Meanings come from the section Attributes of the classes' docstrings.
+    Objects have no further fields. Meanings are texts in `Annotated`, or come from the section Attributes of the
+    classes' docstrings.
     """
     found = _Schemas()
     root = found.of(kind)
@@ -153,8 +148,11 @@ def members(kind: type) -> Iterator[tuple[str, Member]]:
     defaults = _defaults(kind)
     for name, hint in get_type_hints(kind, include_extras=True).items():
         optional = get_origin(hint) is NotRequired
-        of = get_args(hint)[0] if optional else hint
-        yield name, Member(of, not optional and name not in defaults, texts.get(name, ""))
+        of, text = get_args(hint)[0] if optional else hint, texts.get(name, "")
+        if get_origin(of) is Annotated and isinstance(of.__metadata__[-1], str):
+            *others, text = of.__metadata__
+            of = Annotated[of.__origin__, *others] if others else of.__origin__
+        yield name, Member(of, not optional and name not in defaults, text)
 
 
 def _defaults(kind: type) -> Collection[str]:

@@ -98,14 +98,8 @@ def aggregate_rows(
     """Returns the rows `ids` of `aggregate_table`, with its bits; None if the graph is in RAM or its folder read-only.
 
     Where the whole table is large and few of its rows are needed, these get a folder of their own. Rows are computed
-    as they are read if they don't fit on the disk; large ones must leave half of what is free.
-
-    Args:
-        graph: A graph with dense features.
-        aggregator: See `aggregate_table`.
-        around: See `aggregate_table`.
-        ids: Nodes, ascending.
-        keeps: Whether to store rows that are not stored yet.
+    as they are read if they don't fit on the disk; large ones must leave half of what is free. `graph` has dense
+    features, `ids` ascend, and `keeps` stores rows that are not stored yet; see `aggregate_table`.
 
     Raises:
         GraphError: A stored table is damaged; the message contains the remedy.
@@ -164,12 +158,14 @@ def row_starts(
         ConfigError: The table would take more than 4 times the features' bytes.
     """
     starts = np.zeros(graph.num_nodes + 1, dtype=np.int64)
-    matrix = SparseRows.of(features).csr
+    csr = SparseRows.of(features).csr
+    matrix = (csr.indptr, csr.indices)
     most, taken = MOST_TABLE_GROWTH * features.nbytes, starts.nbytes
     for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, _SPARSE_EDGE_BYTES):
         counts = starts[ids[0] + 1 : ids[-1] + 2]
-        kernel = partial(count_entries, ids, *graph.in_edges(ids), matrix.indptr, matrix.indices, features.shape[1])
-        pool.in_chunks(partial(kernel, aggregator == "mean", counts), len(ids), _GRAIN)
+        block = (ids, *graph.in_edges(ids))
+        kernel = partial(count_entries, block, matrix, features.shape[1], aggregator == "mean", counts)
+        pool.in_chunks(kernel, len(ids), _GRAIN)
         taken += _ENTRY_BYTES * int(counts.sum())
         if taken > most:
             raise ConfigError(
@@ -200,7 +196,8 @@ def sparse_pieces(
         block = LayerBlock(torch.from_numpy(indptr), torch.from_numpy(indices), graph.num_nodes, run, degrees)
         own = starts[first : last + 1] - starts[first]
         out = (own, np.empty(own[-1], dtype=np.int32), np.empty(own[-1], dtype=np.float32))
-        kernel = partial(sum_rows, ids, indptr, indices, *factors(aggregator, block), matrix, features.shape[1])
+        edges = (ids, indptr, indices)
+        kernel = partial(sum_rows, edges, *factors(aggregator, block), matrix, features.shape[1])
         pool.in_chunks(partial(kernel, aggregator == "mean", out), len(ids), _GRAIN)
         yield out[1], out[2]
 

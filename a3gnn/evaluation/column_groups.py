@@ -43,19 +43,12 @@ _NO_EDGES = LayerBlock(torch.zeros(1, dtype=torch.int32), torch.empty(0, dtype=t
 
 @dataclass(frozen=True, slots=True)
 class LayerGroups:
-    """How one layer's rows are stored.
+    """How one layer's rows are stored."""
 
-    Attributes:
-        mapped: Whether the linear map comes before the aggregation.
-        width: Columns to aggregate.
-        columns: Columns of a group; the last one may have fewer.
-        own: Columns of what a node's own row adds to its output; 0 if nothing is stored.
-    """
-
-    mapped: bool
-    width: int
-    columns: int
-    own: int
+    mapped: bool  # whether the linear map comes before the aggregation
+    width: int  # columns to aggregate
+    columns: int  # columns of a group; the last one may have fewer
+    own: int  # columns of what a node's own row adds to its output; 0 if nothing is stored
 
     @property
     def count(self) -> int:
@@ -65,21 +58,13 @@ class LayerGroups:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """What inference of all nodes takes, known before its first step.
-
-    Attributes:
-        layers: Of each layer.
-        dtype: Of stored rows, float32 or float16.
-        memory_bytes: Of the largest group, and of vectors with a number per node.
-        scratch_bytes: Most bytes of scratch at once.
-        last_bytes: Bytes of scratch while the outputs are computed.
-    """
+    """What inference of all nodes takes, known before its first step."""
 
     layers: tuple[LayerGroups, ...]
-    dtype: np.dtype[Any]
-    memory_bytes: int
-    scratch_bytes: int
-    last_bytes: int
+    dtype: np.dtype[Any]  # of stored rows, float32 or float16
+    memory_bytes: int  # of the largest group, and of vectors with a number per node
+    scratch_bytes: int  # most bytes of scratch at once
+    last_bytes: int  # bytes of scratch while the outputs are computed
 
     @classmethod
     def of(cls, graph: Graph, model: Model, room: float, dtype: np.dtype[Any]) -> Self:
@@ -259,7 +244,6 @@ class ColumnFile:
 
     Args:
         scratch: Where the file is.
-        rows: Number of rows.
         width: Number of columns.
         columns: Columns of a group; the last one may have fewer.
         dtype: float32 or float16.

@@ -39,17 +39,11 @@ _MOST_NODES, _MOST_PAIRS = 4096, 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class EventScores(LinkScores):
-    """A trained model's scores of all pairs at a time.
+    """A trained model's scores of all pairs at a time."""
 
-    Attributes:
-        history: What links tell of pairs.
-        past: What the model adds for it, in evaluation mode.
-        known: How many of the first links are earlier.
-    """
-
-    history: LinkHistory
-    past: PastLinks
-    known: int
+    history: LinkHistory  # what links tell of pairs
+    past: PastLinks  # what the model adds for it, in evaluation mode
+    known: int  # how many of the first links are earlier
 
     def __call__(self, are_heads: bool) -> Score:
         """Returns the score of queries that are heads, or tails."""

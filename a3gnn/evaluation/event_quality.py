@@ -86,15 +86,8 @@ def event_heuristics(
     """Returns the qualities of scores without a model, by their names.
 
     Repetition is EdgeBank (Poursafaei et al., 2022, section 4), with counts, and popularity among equals. A window
-    has the links of as much time before a batch as the pairs `ids` span.
-
-    Args:
-        metric: As in `event_quality`.
-        links: As in `event_quality`.
-        ids: As in `event_quality`.
-        times: The distinct times that the ranks of `links` count.
-        seed: As in `event_quality`.
-        block: As in `event_quality`.
+    has the links of as much time before a batch as the pairs `ids` span. `times` are the distinct ones that the ranks
+    of `links` count; other arguments are as in `event_quality`.
     """
     assert links.ranks is not None
     ranks = links.ranks

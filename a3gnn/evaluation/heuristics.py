@@ -30,12 +30,7 @@ def popularity(known: Any, num_candidates: int) -> Score:
 def repetition(known: Any, num_queries: int, num_candidates: int) -> Score:
     """Returns the score of a pair by how often it is known, and by popularity among equals.
 
-    The first part is EdgeBank with counts (Poursafaei et al. 2022, section 4).
-
-    Args:
-        known: As in `popularity`.
-        num_queries: Queries.
-        num_candidates: Candidates.
+    The first part is EdgeBank with counts (Poursafaei et al. 2022, section 4). `known` is as in `popularity`.
     """
     counts, popular = _counts(known, num_queries, num_candidates), popularity(known, num_candidates)
     most = counts.sum() + 1.0
@@ -51,11 +46,7 @@ def item_neighbors(known: Any, num_queries: int, num_candidates: int) -> Score:
     """Returns the score of a pair by the cosine similarity of its candidate to those that its query is known with.
 
     Two candidates are similar if they have many queries in common (Sarwar et al. 2001, section 3.1.1, for 0 and 1).
-
-    Args:
-        known: As in `popularity`; repeats count once.
-        num_queries: Queries.
-        num_candidates: Candidates.
+    `known` is as in `popularity`; repeats count once.
     """
     counts = _counts(known, num_queries, num_candidates)
     counts.data[:] = 1

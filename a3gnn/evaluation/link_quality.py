@@ -31,17 +31,11 @@ _SCORES = 2 * CHUNK_BYTES // 4
 
 @dataclass(frozen=True, eq=False)
 class LinkScores:
-    """A trained model's scores of all pairs.
+    """A trained model's scores of all pairs."""
 
-    Attributes:
-        decoder: In evaluation mode.
-        heads: The rows of all sources, float32, shape (num_sources, width).
-        tails: The rows of all targets, on the same device.
-    """
-
-    decoder: Decoder
-    heads: Tensor
-    tails: Tensor
+    decoder: Decoder  # in evaluation mode
+    heads: Tensor  # the rows of all sources, float32, shape (num_sources, width)
+    tails: Tensor  # the rows of all targets, on the same device
 
     def __call__(self, are_heads: bool) -> Score:
         """Returns the score of queries that are heads, or tails."""

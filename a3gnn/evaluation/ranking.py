@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a3gnn.checks import size_or_none
 from a3gnn.errors import UsageError
-from a3gnn.evaluation.ranking_kernels import add_competitors, pick
+from a3gnn.evaluation.ranking_kernels import Lists, add_competitors, pick
 from a3gnn.storage.compiled import readonly
 
 #: Returns the scores of queries with candidates, both as int64 ids: floats of shape (num_queries, num_candidates).
@@ -151,21 +151,21 @@ def rank_pairs(
         members = order[ends[low] : ends[high]]
         owners = np.repeat(np.arange(high - low), np.diff(ends[low : high + 1]))
         blocks = _Blocks(score, queries[low:high], num_candidates, wide)
-        lists = [part for one in excluded for part in (one.indptr[low : high + 1], one.ids)]
-        result[:, members] = _ranks_of(blocks, owners, true[1][members], lists)
+        first, second = ((one.indptr[low : high + 1], one.ids) for one in excluded)
+        result[:, members] = _ranks_of(blocks, owners, true[1][members], (first, second))
         del blocks  # two blocks at once would be twice the memory
     return Ranks(result[0], result[1], *true)
 
 
 def _ranks_of(
-    blocks: _Blocks, owners: NDArray[np.int64], targets: NDArray[np.int64], lists: list[NDArray[np.int64]]
+    blocks: _Blocks, owners: NDArray[np.int64], targets: NDArray[np.int64], excluded: tuple[Lists, Lists]
 ) -> NDArray[np.float64]:
     """Returns both ranks of each pair of some queries, shape (2, num_pairs)."""
     own, ranks = np.empty(len(owners)), np.ones((2, len(owners)))
     for first, scores in blocks:
         pick(scores, first, owners, targets, own)
     for first, scores in blocks:
-        add_competitors(scores, first, owners, targets, own, *lists, ranks)
+        add_competitors(scores, first, owners, targets, own, excluded, ranks)
     return ranks
 
 

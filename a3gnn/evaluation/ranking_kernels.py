@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.storage.compiled import njit
+
+#: Start of each query's candidates, and the candidates.
+Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @njit(cache=True, nogil=True)
@@ -32,10 +35,7 @@ def add_competitors(
     owners: NDArray[np.int64],
     targets: NDArray[np.int64],
     own: NDArray[np.float64],
-    true_indptr: NDArray[np.int64],
-    true_ids: NDArray[np.int64],
-    known_indptr: NDArray[np.int64],
-    known_ids: NDArray[np.int64],
+    excluded: tuple[Lists, Lists],
     ranks: NDArray[np.float64],
 ) -> None:
     """Adds the candidates of a block that are above each pair, and half of those beside it, to its ranks.
@@ -46,10 +46,8 @@ def add_competitors(
         owners: The query of each pair.
         targets: The candidate of each pair, which is no competitor.
         own: The score of each pair.
-        true_indptr: Of the true and known candidates, by query, which are no competitors for the filtered rank.
-        true_ids: These candidates.
-        known_indptr: Of the known candidates, by query, which are no competitors for either rank.
-        known_ids: These candidates.
+        excluded: Candidates that are no competitors for the filtered rank: the true and the known ones; and for the
+            other rank: the known ones.
         ranks: Filtered and among the true ones, shape (2, num_pairs).
     """
     for pair in range(len(owners)):
@@ -60,7 +58,7 @@ def add_competitors(
             above += row[place] > mine
             beside += row[place] == mine
         for kind in range(2):
-            indptr, ids = (true_indptr, true_ids) if kind == 0 else (known_indptr, known_ids)
+            indptr, ids = excluded[kind]
             higher, equal, is_out = above, beside, False
             for at in range(indptr[owner], indptr[owner + 1]):
                 place = ids[at] - first

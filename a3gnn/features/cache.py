@@ -29,23 +29,14 @@ AnyRows = TypeVar("AnyRows", DenseRows, SparseRows)
 
 
 class CacheStats(NamedTuple):
-    """A cache's counts since its store was opened.
+    """A cache's counts since its store was opened."""
 
-    Attributes:
-        policy: The policy, or none without a cache.
-        queries: Reads so far: one per mini-batch.
-        hits: Rows that were cached.
-        misses: Rows that were not.
-        overhead_s: Seconds spent on look-up and update, the copies of admitted rows included.
-        read_bytes: Bytes that the policy ahead read from the disk.
-    """
-
-    policy: str
-    queries: int = 0
-    hits: int = 0
-    misses: int = 0
-    overhead_s: float = 0.0
-    read_bytes: int = 0
+    policy: str  # the policy, or none without a cache
+    queries: int = 0  # reads so far: one per mini-batch
+    hits: int = 0  # rows that were cached
+    misses: int = 0  # rows that were not
+    overhead_s: float = 0.0  # seconds spent on look-up and update, the copies of admitted rows included
+    read_bytes: int = 0  # bytes that the policy ahead read from the disk
 
     @property
     def hit_rate(self) -> float:
@@ -126,32 +117,20 @@ class DenseRowCache(RowCache, Protocol):
 
 
 class HitsAndMisses(NamedTuple):
-    """Ids split into a tier's hits and misses, each in order; all int32.
+    """Ids split into a tier's hits and misses, each in order; all int32."""
 
-    Attributes:
-        positions: Rows of the hits in the tier.
-        hits_where: Rows of the hits in the output.
-        misses: Ids.
-        misses_where: Rows of the misses in the output.
-    """
-
-    positions: NDArray[np.int32]
-    hits_where: NDArray[np.int32]
-    misses: NDArray[np.int32]
-    misses_where: NDArray[np.int32]
+    positions: NDArray[np.int32]  # rows of the hits in the tier
+    hits_where: NDArray[np.int32]  # rows of the hits in the output
+    misses: NDArray[np.int32]  # ids
+    misses_where: NDArray[np.int32]  # rows of the misses in the output
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tier(Generic[AnyRows]):
-    """Rows of some nodes, copied to faster memory.
+    """Rows of some nodes, copied to faster memory."""
 
-    Attributes:
-        position: int32, shape (num_nodes,): each node's position in `rows`, -1 for none.
-        rows: Copies of the nodes' rows.
-    """
-
-    position: NDArray[np.int32]
-    rows: AnyRows
+    position: NDArray[np.int32]  # int32, shape (num_nodes,): each node's position in `rows`, -1 for none
+    rows: AnyRows  # copies of the nodes' rows
 
     @classmethod
     def of(cls, source: AnyRows, nodes: NDArray[np.int32], num_nodes: int) -> Self:
@@ -213,7 +192,6 @@ class StaticCache(_FixedRows[DenseTier]):
     """A static cache of dense rows.
 
     Args:
-        base: All rows.
         nodes: The cached nodes, int32, sorted, distinct.
         num_nodes: Nodes of the graph.
         policy: The policy that chose them, for `stats`.

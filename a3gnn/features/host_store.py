@@ -73,7 +73,6 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
     """Rows in host memory or on disk, behind an optional cache and an optional resident part.
 
     Args:
-        base: All rows.
         num_nodes: Nodes of the graph.
         num_features: Columns.
         cache: Rows in faster memory than `base`; None for no cache.

@@ -15,7 +15,7 @@ Sparse rows are summed in a dense row of the matrix's width, and only the column
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import carray, types
@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from a3gnn.storage.compiled import njit
 from a3gnn.storage.intrinsics import narrowed, pointer, prefetch_at, widened
+
+InEdges: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 
 # Bytes of a cache line on x86-64 and most arm64 processors.
 _LINE = 64
@@ -250,11 +252,8 @@ def gather_csr(
 
 @njit(cache=True, nogil=True)
 def count_entries(
-    nodes: NDArray[np.int32],
-    indptr: NDArray[np.int32],
-    indices: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    columns: NDArray[np.int32],
+    block: InEdges,
+    matrix: tuple[NDArray[np.int64], NDArray[np.int32]],
     width: int,
     apart: bool,
     counts: NDArray[np.int64],
@@ -264,17 +263,15 @@ def count_entries(
     """Writes the number of entries in each destination's row after `sum_rows`.
 
     Args:
-        nodes: The destinations' rows of the matrix.
-        indptr: Start of each destination's in-edges.
-        indices: The in-neighbors' rows of the matrix.
-        starts: The matrix's indptr.
-        columns: The matrix's column numbers.
+        block: The destinations' rows of the matrix, the start of each one's in-edges, and the in-neighbors' rows.
+        matrix: indptr and column numbers.
         width: Number of columns of the matrix.
         apart: Whether a destination's own row goes to further columns instead of the sum.
         counts: int64, shape (num_dst,).
         low: First destination.
         high: One past the last destination.
     """
+    (nodes, indptr, indices), (starts, columns) = block, matrix
     seen = np.full(width, -1, dtype=np.int64)
     for i in range(low, high):
         own, count = nodes[i], 0
@@ -293,9 +290,7 @@ def count_entries(
 
 @njit(cache=True, nogil=True)
 def sum_rows(
-    nodes: NDArray[np.int32],
-    indptr: NDArray[np.int32],
-    indices: NDArray[np.int32],
+    block: InEdges,
     weights: NDArray[np.float32],
     own_weights: NDArray[np.float32],
     matrix: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]],
@@ -308,9 +303,7 @@ def sum_rows(
     """Writes each destination's weighted sum of rows, columns ascending, to its row of `out`.
 
     Args:
-        nodes: As for `count_entries`.
-        indptr: As for `count_entries`.
-        indices: As for `count_entries`.
+        block: As for `count_entries`.
         weights: Per edge, float32.
         own_weights: Weight of each destination's own row, float32; not read if `apart`.
         matrix: indptr, column numbers and values, float32 or the bits of float16 as uint16.
@@ -320,7 +313,7 @@ def sum_rows(
         low: First destination.
         high: One past the last destination.
     """
-    starts, columns, values = matrix
+    (nodes, indptr, indices), (starts, columns, values) = block, matrix
     out_starts, out_columns, out_values = out
     seen, total = np.full(width, -1, dtype=np.int64), np.empty(width, dtype=np.float32)
     for i in range(low, high):

@@ -109,13 +109,7 @@ def weigh(
 ) -> None:
     """Writes each destination's weighted sum to `out`: `own` times its row plus `weights` times in-neighbors' rows.
 
-    Args:
-        table: As for `aggregate`.
-        indptr: As for `aggregate`.
-        indices: As for `aggregate`.
-        weights: Per edge, float32, shape (num_edges,).
-        own: Per destination, float32, shape (num_dst,).
-        out: float32 or the bits of bfloat16 as int16, shape (num_dst, table.width).
+    `weights` and `own` are float32, one per edge and per destination; other arguments are as for `aggregate`.
     """
     kernel = partial(weigh_rows, table.addresses, table.row_like, indptr, indices, weights, own, out)
     rows = len(out)

@@ -260,17 +260,11 @@ class Draft:
 
 
 class EdgeCounts(NamedTuple):
-    """Counts of the edges of a source.
+    """Counts of the edges of a source."""
 
-    Attributes:
-        given: Edges, duplicates included.
-        loops: Self loops in `given`.
-        kept: Distinct edges.
-    """
-
-    given: int
-    loops: int
-    kept: int
+    given: int  # edges, duplicates included
+    loops: int  # self loops in `given`
+    kept: int  # distinct edges
 
 
 def num_ranges(num_edges: int, num_nodes: int, memory_bytes: int) -> int:
@@ -358,26 +352,16 @@ class _Done:
     """What `write_adjacency` has done.
 
     An edge's key is its target times the number of nodes, plus its source: the order of the result.
-
-    Attributes:
-        ranges: Ranges of targets in all.
-        ranges_per_pass: Most of them in one pass over the edges.
-        given: Edges that this pass has read.
-        loops: Self loops that the first pass has read.
-        read: Whether this pass has read all edges.
-        low: Edges of lower keys are written, and their scratch files are deleted.
-        high: The key at which this pass ends; 0 before it begins.
-        kept: Edges that are written.
     """
 
-    ranges: int
-    ranges_per_pass: int
-    given: int = 0
-    loops: int = 0
-    read: bool = False
-    low: int = 0
-    high: int = 0
-    kept: int = 0
+    ranges: int  # ranges of targets in all
+    ranges_per_pass: int  # most of them in one pass over the edges
+    given: int = 0  # edges that this pass has read
+    loops: int = 0  # self loops that the first pass has read
+    read: bool = False  # whether this pass has read all edges
+    low: int = 0  # edges of lower keys are written, and their scratch files are deleted
+    high: int = 0  # the key at which this pass ends; 0 before it begins
+    kept: int = 0  # edges that are written
 
 
 def _read_edges(

@@ -32,17 +32,11 @@ class EdgeList(NamedTuple):
 
 
 class EdgeTimes(NamedTuple):
-    """When edges can be seen, as ranks among all distinct times, which take half the memory and compare faster.
+    """When edges can be seen, as ranks among all distinct times, which take half the memory and compare faster."""
 
-    Attributes:
-        ranks: int32, shape (num_edges,), ascending in each row; 0 in relations without times.
-        distinct: The distinct times, ascending.
-        timed: Which relations have times, bool, shape (num_relations,).
-    """
-
-    ranks: NDArray[np.int32]
-    distinct: NDArray[Any]
-    timed: NDArray[np.bool_]
+    ranks: NDArray[np.int32]  # int32, shape (num_edges,), ascending in each row; 0 in relations without times
+    distinct: NDArray[Any]  # the distinct times, ascending
+    timed: NDArray[np.bool_]  # which relations have times, bool, shape (num_relations,)
 
     def rank_at(self, times: NDArray[Any]) -> NDArray[np.int32]:
         """Returns the rank of the last distinct time that is at most each of `times`, -1 if there is none."""

@@ -25,17 +25,11 @@ _NAMES = ("train", "val", "test")
 
 
 class EventLinks(NamedTuple):
-    """Links with times.
+    """Links with times."""
 
-    Attributes:
-        order: Their order of time, int64, shape (num_pairs,).
-        part: The part of each, in that order: 0 for train, 1 for validation, 2 for test.
-        times: The time of each, in that order.
-    """
-
-    order: NDArray[np.int64]
-    part: NDArray[np.int64]
-    times: NDArray[Any]
+    order: NDArray[np.int64]  # their order of time, int64, shape (num_pairs,)
+    part: NDArray[np.int64]  # the part of each, in that order: 0 for train, 1 for validation, 2 for test
+    times: NDArray[Any]  # the time of each, in that order
 
 
 def edge_times_of(store: Any) -> Any:

@@ -25,13 +25,9 @@ def dtype_notes(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseFeatures:
-    """A dense feature matrix.
+    """A dense feature matrix."""
 
-    Attributes:
-        array: float32 or float16, shape (num_nodes, num_features), C order; possibly a memory map.
-    """
-
-    array: NDArray[np.floating]
+    array: NDArray[np.floating]  # float32 or float16, shape (num_nodes, num_features), C order; possibly a memory map
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,19 +61,12 @@ class DenseFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseFeatures:
-    """A feature matrix in CSR: row v holds `data[indptr[v]:indptr[v + 1]]` at columns `indices[...]`, ascending.
+    """A feature matrix in CSR: row v holds `data[indptr[v]:indptr[v + 1]]` at columns `indices[...]`, ascending."""
 
-    Attributes:
-        data: float32 or float16, shape (num_stored,).
-        indices: Columns, int32, shape (num_stored,).
-        indptr: int64, shape (num_nodes + 1,).
-        shape: (num_nodes, num_features).
-    """
-
-    data: NDArray[np.floating]
-    indices: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    shape: tuple[int, int]
+    data: NDArray[np.floating]  # float32 or float16, shape (num_stored,)
+    indices: NDArray[np.int32]  # columns, int32, shape (num_stored,)
+    indptr: NDArray[np.int64]  # int64, shape (num_nodes + 1,)
+    shape: tuple[int, int]  # (num_nodes, num_features)
 
     @property
     def nbytes(self) -> int:

@@ -57,12 +57,8 @@ def halves_beside(graph: Graph, features: DenseFeatures | SparseFeatures, name: 
 def halves_seconds(graph: Graph, features: DenseFeatures | SparseFeatures, name: str) -> float:
     """Returns the seconds that `halves_beside` needs to write its files, which exist and are verified afterwards.
 
-    Existing files count with their recorded seconds; without a record they are written once more.
-
-    Args:
-        graph: As for `halves_beside`.
-        features: As for `halves_beside`.
-        name: As for `halves_beside`.
+    Existing files count with their recorded seconds; without a record they are written once more. Arguments are those
+    of `halves_beside`.
 
     Raises:
         GraphError: As in `halves_beside`.

@@ -103,14 +103,8 @@ def mirrors_of(
 def random_parts(index: _Ids, relation: tuple[str, str, str], num_val: float, num_test: float, seed: int) -> _Ids:
     """Returns the part of each edge of a relation: 0 for train, 1 for val, 2 for test, int64, shape (num_edges,).
 
-    They are drawn as by `link_split`, but each edge has one, those of an undirected relation included.
-
-    Args:
-        index: The edges, int64, shape (2, num_edges).
-        relation: Their relation.
-        num_val: As in `link_split`.
-        num_test: As in `link_split`.
-        seed: As in `link_split`.
+    They are drawn as by `link_split`, but each edge has one, those of an undirected relation included. `index`, int64,
+    has shape (2, num_edges); other arguments are as in `link_split`.
     """
     size = _size([index])
     pairs, place = np.unique(_keys(index, size, _flips(relation, relation)), return_inverse=True)

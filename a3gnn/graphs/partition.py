@@ -111,13 +111,8 @@ def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[n
 def partition_seconds(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitioner = "metis") -> float:
     """Returns the seconds to make the parts and the adjacency within them, which lie beside the graph afterwards.
 
-    Existing files count with their recorded seconds; without a record they are made once more.
-
-    Args:
-        graph: A graph on disk.
-        num_parts: As for `partition`, and at least 2.
-        seed: As for `partition`.
-        partitioner: As for `partition`.
+    Existing files count with their recorded seconds; without a record they are made once more. Arguments are those of
+    `partition`, with two parts or more.
 
     Raises:
         GraphError: As in `partition` and `restrict_to_parts`.
@@ -249,33 +244,20 @@ def cut_by_metis(both_ways: csr_array, num_parts: int, seed: int) -> NDArray[np.
 
 
 class Coarsening(NamedTuple):
-    """A graph's nodes grouped into blocks.
+    """A graph's nodes grouped into blocks."""
 
-    Attributes:
-        block_of: Block of each node, int32, shape (num_nodes,).
-        num_blocks: Number of blocks.
-    """
-
-    block_of: NDArray[np.int32]
+    block_of: NDArray[np.int32]  # block of each node, int32, shape (num_nodes,)
     num_blocks: int
 
 
 class BlockGraph(NamedTuple):
-    """The undirected, weighted graph of blocks (BGL, section 3.3.1).
+    """The undirected, weighted graph of blocks (BGL, section 3.3.1)."""
 
-    Attributes:
-        indptr: int64, shape (num_blocks + 1,).
-        indices: Neighbor blocks of each block except itself, int32, ascending.
-        weights: Edges of the original graph between the two blocks, in both directions, int64.
-        sizes: Nodes of each block, int32, shape (num_blocks,).
-        train_sizes: Train nodes of each block, int64, shape (num_blocks,).
-    """
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    weights: NDArray[np.int64]
-    sizes: NDArray[np.int32]
-    train_sizes: NDArray[np.int64]
+    indptr: NDArray[np.int64]  # int64, shape (num_blocks + 1,)
+    indices: NDArray[np.int32]  # neighbor blocks of each block except itself, int32, ascending
+    weights: NDArray[np.int64]  # edges of the original graph between the two blocks, in both directions, int64
+    sizes: NDArray[np.int32]  # nodes of each block, int32, shape (num_blocks,)
+    train_sizes: NDArray[np.int64]  # train nodes of each block, int64, shape (num_blocks,)
 
     @classmethod
     def of(cls, graph: GraphArrays, block: NDArray[np.int32], num_blocks: int) -> Self:

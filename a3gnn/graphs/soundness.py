@@ -39,15 +39,10 @@ _PLACE = re.compile(r"_\d+$")
 
 
 class Violation(NamedTuple):
-    """A rule that an array breaks.
+    """A rule that an array breaks."""
 
-    Attributes:
-        array: Its name in `GraphArrays.arrays`.
-        rule: The rule and the value that breaks it, for messages.
-    """
-
-    array: str
-    rule: str
+    array: str  # its name in `GraphArrays.arrays`
+    rule: str  # the rule and the value that breaks it, for messages
 
 
 def check_sound(graph: GraphArrays) -> None:

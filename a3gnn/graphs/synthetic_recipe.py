@@ -30,7 +30,6 @@ class Recipe:
     """The parameters of `synthetic:KEY=VALUE,...`.
 
     Attributes:
-        nodes: Number of nodes.
         degree: Mean degree, before duplicate edges are removed (a tenth on the default graph).
         classes: Number of classes, one per community.
         features: Columns of the feature matrix.

@@ -88,7 +88,6 @@ class Types:
         schema: Types and relations.
         rows: Pointers of the rows of `Schema` into the graph's `indices`, int64, shape (num_rows + 1,).
         features: The features of each type; None for a type without any.
-        target: As in `GraphTypes`.
         links: The links that are predicted, or the edges whose values are; None if nodes are.
         edge_columns: Columns of each relation's values of edges by their name; 0 for a relation without any. The
             graph's values have the most of a relation, and zeros beyond the others'.

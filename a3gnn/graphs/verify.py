@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from a3gnn._fields import Stored
 from a3gnn.errors import GraphError
 from a3gnn.graphs import derived
 from a3gnn.graphs.arrays import GraphArrays
@@ -17,7 +16,7 @@ from a3gnn.storage.stamp import forget, verify_once
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Stored):
     """The result for one file, or folder of files.
 
     Attributes:
@@ -29,10 +28,6 @@ class Finding:
     name: str
     num_bytes: int
     problem: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
 
 
 def verify(path: Path) -> list[Finding]:

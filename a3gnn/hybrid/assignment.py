@@ -37,7 +37,6 @@ class Assignment:
     """The division of one mini-batch, for real and simulated trainers.
 
     Attributes:
-        kinds: The kind of each trainer.
         shares: Seeds of each trainer, in the same order; 0 leaves a trainer out.
         sampled_on_accelerators: Seeds whose neighbors accelerators sample, equally many each. Processors sample for the
             other seeds. Where a seed is sampled does not depend on where it is trained.

@@ -306,15 +306,10 @@ class PerformanceModel:
 
 
 class PredictedDivision(NamedTuple):
-    """Shares and their predicted times.
+    """Shares and their predicted times."""
 
-    Attributes:
-        shares: Seeds of each trainer on the processors, then of each accelerator.
-        times: Predicted stage times.
-    """
-
-    shares: tuple[int, ...]
-    times: StageTimes
+    shares: tuple[int, ...]  # seeds of each trainer on the processors, then of each accelerator
+    times: StageTimes  # predicted stage times
 
 
 def fastest_division(

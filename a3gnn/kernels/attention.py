@@ -22,6 +22,11 @@ from a3gnn.kernels.sums import AHEAD, Csr, dot
 from a3gnn.storage.compiled import njit
 
 Reals: TypeAlias = NDArray[Any]
+#: GATv2's weight, shape (heads, width), and LeakyReLU's slope.
+Scorer: TypeAlias = tuple[Reals, Any]
+
+#: Targets per partial sum of a gradient by weights: these sums take a 512th of the memory of the targets' rows.
+BLOCK = 512
 
 _ZERO = np.float32(0)
 _ONE = np.float32(1)
@@ -281,18 +286,11 @@ def sum_slots(by_source: Csr, x: Reals, out: Reals, low: int, high: int) -> None
 
 @njit(cache=True, nogil=True)
 def pair_scores(
-    csr: Csr,
-    source: Reals,
-    target: Reals,
-    added: Any,
-    weight: Reals,
-    slope: Any,
-    out: Reals,
-    low: int,
-    high: int,
+    csr: Csr, rows: tuple[Reals, Reals], added: Any, scorer: Scorer, out: Reals, low: int, high: int
 ) -> None:
-    """Writes GATv2's scores: `weight . LeakyReLU(source + target + added)`; `weight` has shape (heads, width)."""
-    (indptr, indices, _), (_, heads, width) = csr, source.shape
+    """Writes GATv2's scores: `weight . LeakyReLU(source + target + added)`."""
+    (indptr, indices, _), (source, target), (weight, slope) = csr, rows, scorer
+    _, heads, width = source.shape
     last, zero = indptr[high], source.dtype.type(0)
     base, row_bytes = source.ctypes.data, heads * width * source.itemsize
     line = np.empty(width, dtype=source.dtype)
@@ -316,39 +314,34 @@ def pair_gradient_by_target(
     csr: Csr,
     rows: tuple[Reals, Reals],
     added: Any,
-    weight: Reals,
-    slope: Any,
+    scorer: Scorer,
     grad: Reals,
-    by_target: Reals,
     by_added: Any,
-    by_weight: Reals,
-    block: int,
+    written: tuple[Reals, Reals],
     low: int,
     high: int,
 ) -> None:
     """Writes the gradient of `pair_scores` by the targets' and slots' rows and by the weight.
 
-    It works on blocks of `block` targets, so that sums over targets don't depend on the split into ranges.
+    It works on blocks of `BLOCK` targets, so that sums over targets don't depend on the split into ranges.
 
     Args:
         csr: The edges by target.
         rows: Those of the sources and of the targets.
         added: See `pair_scores`.
-        weight: See `pair_scores`.
-        slope: See `pair_scores`.
+        scorer: See `pair_scores`.
         grad: Gradient by the scores.
-        by_target: Written.
         by_added: Written, unless `added` is None.
-        by_weight: Written: each block's gradient by `weight`, shape (blocks, heads, width).
-        block: Targets per block.
+        written: Gradient by the targets, and each block's gradient by the weight, shape (blocks, heads, width).
         low: First block.
         high: Past the last block.
     """
-    (indptr, indices, _), (source, target), (heads, width) = csr, rows, weight.shape
+    (indptr, indices, _), (source, target), (weight, slope), (by_target, by_weight) = csr, rows, scorer, written
+    heads, width = weight.shape
     zero, one, count = weight.dtype.type(0), weight.dtype.type(1), len(indptr) - 1
     for b in range(low, high):
         by_weight[b] = 0
-        for i in range(b * block, min(count, (b + 1) * block)):
+        for i in range(b * BLOCK, min(count, (b + 1) * BLOCK)):
             by_target[i] = 0
             for e in range(indptr[i], indptr[i + 1]):
                 for h in range(heads):
@@ -368,18 +361,11 @@ def pair_gradient_by_target(
 
 @njit(cache=True, nogil=True)
 def pair_gradient_by_source(
-    by_source: Csr,
-    rows: tuple[Reals, Reals],
-    added: Any,
-    weight: Reals,
-    slope: Any,
-    grad: Reals,
-    out: Reals,
-    low: int,
-    high: int,
+    by_source: Csr, rows: tuple[Reals, Reals], added: Any, scorer: Scorer, grad: Reals, out: Reals, low: int, high: int
 ) -> None:
     """Writes the gradient of `pair_scores` by the sources' rows; arguments as for `pair_gradient_by_target`."""
-    (starts, targets, slots), (source, target), (heads, width) = by_source, rows, weight.shape
+    (starts, targets, slots), (source, target), (weight, slope) = by_source, rows, scorer
+    heads, width = weight.shape
     zero, one = weight.dtype.type(0), weight.dtype.type(1)
     for s in range(low, high):
         out[s] = 0

@@ -7,7 +7,7 @@ float32, or int16 for the bits of bfloat16; all else is float32.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from a3gnn.storage.compiled import njit
 from a3gnn.storage.intrinsics import widened
 
 _Pair = tuple[NDArray[Any], NDArray[Any]]
+Attended: TypeAlias = tuple[NDArray[np.float32], np.float32]
 #: LeakyReLU's slope below 0: Veličković et al., 2018, section 2.1.
 NEGATIVE_SLOPE = 0.2
 #: The score of a slot without attention.
@@ -123,8 +124,7 @@ def score_gradients(
     grad: NDArray[Any],
     block: _Pair,
     scores: _Pair,
-    attention: NDArray[np.float32],
-    scale: np.float32,
+    attended: Attended,
     x: NDArray[Any],
     by_slot: NDArray[np.float32],
     by_target: NDArray[np.float32],
@@ -137,15 +137,14 @@ def score_gradients(
         grad: Gradient by the sums, shape (heads, num_dst, width).
         block: See `attend`.
         scores: See `attend`.
-        attention: The output of `attend`.
-        scale: Factor of the kept slots.
+        attended: The output of `attend`, and the factor of the kept slots.
         x: See `attend`.
         by_slot: Written: gradient by each slot's source score, shape (num_edges + num_dst, heads).
         by_target: Written: gradient by each destination's own score, shape (num_dst, heads).
         low: First row.
         high: Past the last row.
     """
-    (indptr, indices), (source, target) = block, scores
+    (indptr, indices), (source, target), (attention, scale) = block, scores, attended
     heads, base, row_bytes = source.shape[1], x.ctypes.data, x.shape[1] * x.itemsize
     for i in range(low, high):
         begin, end = indptr[i], indptr[i + 1]
@@ -187,13 +186,10 @@ def sum_by_source(block: _Pair, by_slot: NDArray[np.float32], by_source: NDArray
 def collect_attended(
     grad: NDArray[Any],
     block: _Pair,
-    attention: NDArray[np.float32],
-    scale: np.float32,
+    attended: Attended,
     by_source: Csr,
-    by_scores: _Pair,
-    maps: _Pair,
-    alive: NDArray[Any],
-    alive_scale: np.float32,
+    scorers: tuple[_Pair, _Pair],
+    activated: tuple[NDArray[Any], np.float32],
     out: NDArray[Any],
     low: int,
     high: int,
@@ -203,19 +199,17 @@ def collect_attended(
     Args:
         grad: Gradient by the sums, shape (heads, num_dst, width).
         block: See `attend`.
-        attention: The output of `attend`.
-        scale: Factor of the kept slots.
+        attended: See `score_gradients`.
         by_source: The edges by source.
-        by_scores: Gradients by the sources' and destinations' scores, with the shapes of `scores`.
-        maps: Maps from rows to sources' and to destinations' scores, shape (heads, width).
-        alive: The sources' rows after ReLU and dropout, to include their gradient; empty if there was no activation.
-        alive_scale: Factor of entries that this dropout kept.
+        scorers: Of sources and of destinations: the gradient by their scores, and the map from rows to these scores,
+            shape (heads, width).
+        activated: See `a3gnn.kernels.sums.collect`.
         out: Written, shape (num_src, width).
         low: First row.
         high: Past the last row.
     """
-    (indptr, _), (starts, targets, edges) = block, by_source
-    (by_source_score, by_target), (source_map, target_map) = by_scores, maps
+    (indptr, _), (starts, targets, edges), (attention, scale) = block, by_source, attended
+    ((by_source_score, source_map), (by_target, target_map)), (alive, alive_scale) = scorers, activated
     heads, rows = grad.shape[0], grad.shape[1]
     scratch = np.empty(out.shape[1], dtype=np.float32)
     for s in range(low, high):

@@ -95,16 +95,7 @@ def sort_tiles(
 ) -> None:
     """Sorts the entries of tiles `low` to `high` by column, and by row within a column.
 
-    Args:
-        indptr: See `count_columns`.
-        indices: See `count_columns`.
-        values: The matrix's, shape (num_stored,).
-        tile_rows: See `count_columns`.
-        starts: The output of `count_columns`.
-        rows: Written: the sorted entries' rows, shape (num_stored,).
-        sorted_values: Written: the sorted entries' values, shape (num_stored,).
-        low: First tile.
-        high: Past the last tile.
+    `starts` is the output of `count_columns`. `rows` and `sorted_values`, shape (num_stored,), are written.
     """
     for t in range(low, high):
         places = starts[t].copy()

@@ -182,8 +182,7 @@ def collect(
     own: NDArray[np.float32],
     weights: NDArray[np.float32],
     by_source: Csr,
-    alive: NDArray[Any],
-    scale: np.float32,
+    activated: tuple[NDArray[Any], np.float32],
     out: NDArray[Any],
     low: int,
     high: int,
@@ -196,13 +195,13 @@ def collect(
         own: Factors of own rows, shape (num_dst,), or empty if own rows don't count.
         weights: Factors of edges, shape (num_edges,).
         by_source: The edges by source.
-        alive: The sources' rows after ReLU and dropout, to include their gradient; empty if there was no activation.
-        scale: Factor of entries that the dropout kept.
+        activated: The sources' rows after ReLU and dropout, to include their gradient, and the factor of entries that
+            the dropout kept; no rows if there was no activation.
         out: Written, float32 or bfloat16, shape (num_src, width).
         low: First row.
         high: Past the last row.
     """
-    (starts, targets, edges), width = by_source, out.shape[1]
+    (starts, targets, edges), (alive, scale), width = by_source, activated, out.shape[1]
     scratch = np.empty(width, dtype=np.float32)
     for s in range(low, high):
         total = sum_of(out[s], scratch)

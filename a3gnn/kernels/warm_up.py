@@ -15,7 +15,7 @@ def warm_up() -> None:
     rows, nodes, indptr = np.zeros((1, 1), dtype=np.float32), np.zeros(1, dtype=np.int32), np.arange(2, dtype=np.int32)
     flat, one, key = rows.reshape(-1), np.float32(1), np.uint32(0)
     by_source(indptr, nodes, indptr.copy(), nodes.copy(), nodes.copy())
-    collect(rows, 0, flat, flat, (indptr, nodes, nodes), rows, one, rows.copy(), 0, 1)
+    collect(rows, 0, flat, flat, (indptr, nodes, nodes), (rows, one), rows.copy(), 0, 1)
     count_in_edges(indptr, nodes, flat.copy())
     rectify(flat, key, one, key, key, 0, 1)
     gate(flat, flat, one, flat.copy(), 0, 1)

@@ -35,15 +35,10 @@ ConfigLike: TypeAlias = TrainConfig | HoldsConfig | Mapping[str, Any] | str | Pa
 
 
 class LoaderConfig(NamedTuple):
-    """The configuration of a loader.
-
-    Attributes:
-        config: The configuration.
-        task: The task that it was tuned for; None if it is unknown.
-    """
+    """The configuration of a loader."""
 
     config: TrainConfig
-    task: Task | None = None
+    task: Task | None = None  # the task that it was tuned for; None if it is unknown
 
 
 def loader_config(config: ConfigLike | None, batch_size: int | None, num_workers: int | None) -> LoaderConfig:

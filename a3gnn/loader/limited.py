@@ -17,8 +17,7 @@ from a3gnn.evaluation.input_table import FullTable
 from a3gnn.features.opening import is_on_disk
 from a3gnn.features.stored_rows import rows_of
 from a3gnn.features.typed_store import TypedStore
-from a3gnn.loader.memory_level import Level, MemoryLevel
-from a3gnn.loader.memory_model import MOST_GROWTH, MemoryModel, Size
+from a3gnn.loader.memory_model import MOST_GROWTH, Level, MemoryLevel, MemoryModel, Size
 from a3gnn.loader.model_reading import ModelWatch, cannot_cut, mixing_module, reach_of, width_of
 from a3gnn.loader.pyg_source import Source, source_of
 from a3gnn.loader.seeds import SeedFields
@@ -74,21 +73,13 @@ Transform: TypeAlias = Callable[[Any], Any] | None
 
 
 class _Pass(NamedTuple):
-    """A pass over a mini-batch or a share that is under way.
-
-    Attributes:
-        size: Its size.
-        model: Learns from it.
-        held: Memory before it that can't be reclaimed.
-        dropped: Bytes in it that the loop frees as it takes the mini-batch or share.
-        measured: Whether its peak is that of its live blocks.
-    """
+    """A pass over a mini-batch or a share that is under way."""
 
     size: Size
-    model: MemoryModel
-    held: int
-    dropped: int
-    measured: bool
+    model: MemoryModel  # learns from it
+    held: int  # memory before it that can't be reclaimed
+    dropped: int  # bytes in it that the loop frees as it takes the mini-batch or share
+    measured: bool  # whether its peak is that of its live blocks
 
 
 class LimitedBatches:

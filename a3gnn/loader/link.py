@@ -80,31 +80,19 @@ class LinkFields(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class InputPairs(InputNodes):
-    """The pairs of a loader in the caller's order: `nodes` are their sources, and have `input_ids`, times and `until`.
-
-    Attributes:
-        targets: Ids through all types, int32, shape (num_pairs,).
-        key: PyG's key of the store of the pairs.
-        types: Types of the sources and the targets.
-        first: The first id of each of these types.
-        labels: A label for each pair, shape (num_pairs, ...); None if there are none.
-        negatives: Draws negatives by ids within the types; None draws none.
-        sampling: Amount and mode of negatives; None draws none.
-        disjoint: Whether each end of a pair has a tree of its own.
-        positions: Maps for relabeling.
-    """
+    """A loader's pairs in the caller's order: `nodes` are their sources, and have `input_ids`, times and `until`."""
 
     argument = "edge_label_index"
     are_distinct = by_place = True  # ends are made distinct for each mini-batch
-    targets: NDArray[np.int32]
-    key: Any
-    types: tuple[str, str]
-    first: tuple[int, int]
-    labels: Tensor | None
-    negatives: Negatives | None
-    sampling: NegativeSampling | None
-    disjoint: bool
-    positions: PositionMaps
+    targets: NDArray[np.int32]  # ids through all types, int32, shape (num_pairs,)
+    key: Any  # PyG's key of the store of the pairs
+    types: tuple[str, str]  # types of the sources and the targets
+    first: tuple[int, int]  # the first id of each of these types
+    labels: Tensor | None  # a label for each pair, shape (num_pairs, ...); None if there are none
+    negatives: Negatives | None  # draws negatives by ids within the types; None draws none
+    sampling: NegativeSampling | None  # amount and mode of negatives; None draws none
+    disjoint: bool  # whether each end of a pair has a tree of its own
+    positions: PositionMaps  # maps for relabeling
 
     def planned(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[PlannedBatch, LinkFields]:  # type: ignore[override]
         """Returns mini-batch `index` of `epoch`, from the pairs at `places` and their negatives, and its fields.

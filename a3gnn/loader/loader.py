@@ -119,11 +119,7 @@ class EpochIterator:
 
 
 class Fanouts:
-    """`Loader.node_sampler`: the part of PyG's `NeighborSampler` that `model.inference(loader)` reads.
-
-    Args:
-        loader: The loader.
-    """
+    """`Loader.node_sampler`: the part of PyG's `NeighborSampler` that `model.inference(loader)` reads."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -583,13 +579,9 @@ def check_supported(name: str, value: Any, supported: Supported) -> None:
 
 
 class LoaderThread(NamedTuple):
-    """A worker thread.
+    """A worker thread."""
 
-    Attributes:
-        pid: The operating system's thread id.
-    """
-
-    pid: int
+    pid: int  # the operating system's thread id
 
 
 class WorkerCores:

@@ -145,7 +145,6 @@ class StoreAttributes:
     """Attributes from a feature store: each of its tensors becomes a node attribute.
 
     Args:
-        features: The store.
         schema: The types and relations of the graph store.
         made_of: The class of mini-batches, called without arguments.
     """

@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 
 
 class SeedFields(NamedTuple):
-    """What a mini-batch has of its seeds, besides the ids of its nodes.
+    """What a mini-batch has of its seeds, besides the ids of its nodes."""
 
-    Attributes:
-        input_id: int64, shape (num_seeds,).
-        time: The time of each seed; None if it was not given.
-        kind: The type of the seeds.
-    """
-
-    input_id: torch.Tensor
-    time: torch.Tensor | None = None
-    kind: str = ""
+    input_id: torch.Tensor  # int64, shape (num_seeds,)
+    time: torch.Tensor | None = None  # the time of each seed; None if it was not given
+    kind: str = ""  # the type of the seeds
 
     def within(self, low: int, high: int) -> Self:
         """Returns the fields of the seeds from `low` to `high`."""

@@ -13,7 +13,8 @@ from a3gnn.errors import A3GNNError
 
 #: Linux's folder of RAPL domains, for Intel and AMD.
 POWERCAP = Path("/sys/class/powercap")
-#: Shortest time in seconds between two readings without `now`: reading takes some microseconds per counter. Guess.
+#: Shortest time in seconds between two readings without `now`: RAPL's counters move about every millisecond (Intel SDM,
+#: volume 3B), a hundredth of it, and reading one takes some microseconds.
 _INTERVAL_S = 0.1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from a3gnn.errors import ConfigError
 from a3gnn.storage.compiled import njit, readonly
 from a3gnn.threads import pool
+
+Singles: TypeAlias = NDArray[np.float32]
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _ZERO = np.float32(0)
@@ -165,11 +167,11 @@ class Adam:
         corrections = group["lr"] / (1 - beta1**taken), (1 - beta2**taken) ** -0.5
         constants = (group["weight_decay"], 1 - beta1, 1 - beta2, *corrections, group["eps"])
         with np.errstate(over="ignore"):  # an overflow makes the next loss infinite or NaN, which is reported
-            singles = [np.float32(value) for value in constants]
-        kernel = partial(update, *arrays, readonly(chosen), self._unmoved[weight], *singles)
-        rows = len(arrays[1])
+            singles = tuple(np.float32(value) for value in constants)
+        rows = (*arrays, self._unmoved[weight])
+        kernel = partial(update, rows, readonly(chosen), singles)
         # The kernel reads all four arrays, and writes all but the gradient.
-        pool.in_chunks(kernel, rows, pool.grain(rows, 7 * arrays[1].nbytes))
+        pool.in_chunks(kernel, len(arrays[1]), pool.grain(len(arrays[1]), 7 * arrays[1].nbytes))
 
 
 def _rows(tensor: Tensor) -> NDArray[np.float32]:
@@ -183,40 +185,25 @@ def _rows(tensor: Tensor) -> NDArray[np.float32]:
 # numpy's error model, because a check for a divisor of 0 would prevent vectorization.
 @njit(cache=True, nogil=True, error_model="numpy")
 def update(
-    weight: NDArray[np.float32],
-    grad: NDArray[np.float32],
-    mean: NDArray[np.float32],
-    square: NDArray[np.float32],
+    rows: tuple[Singles, Singles, Singles, Singles, NDArray[np.bool_]],
     chosen: NDArray[np.int64],
-    unmoved: NDArray[np.bool_],
-    decay: np.float32,
-    mean_share: np.float32,
-    square_share: np.float32,
-    step_size: np.float32,
-    inverse_root: np.float32,
-    eps: np.float32,
+    constants: tuple[np.float32, np.float32, np.float32, np.float32, np.float32, np.float32],
     low: int,
     high: int,
 ) -> None:
     """Takes one step of Adam on rows `low` to `high`.
 
     Args:
-        weight: Updated, shape (n_rows, width).
-        grad: Its gradient, or the gradients of the rows `chosen`.
-        mean: First moment, updated.
-        square: Second moment, updated.
-        chosen: Distinct rows, int64, whose gradients `grad` has; empty if it has all rows.
-        unmoved: Whether all moments of a row are 0, updated, shape (n_rows,). Such rows are skipped if their gradient
-            is 0.
-        decay: L2 penalty; if it is not 0, no row is skipped.
-        mean_share: 1 - beta1.
-        square_share: 1 - beta2.
-        step_size: Learning rate divided by the first moment's bias correction.
-        inverse_root: 1 / the square root of the second moment's bias correction.
-        eps: Added to the denominator.
+        rows: The weight, shape (n_rows, width), its gradient, its moments, and whether all moments of a row are 0,
+            shape (n_rows,): such a row is skipped if its gradient is 0. All but the gradient are updated.
+        chosen: Distinct rows, int64, if the gradient has only these; empty if it has all.
+        constants: L2 penalty (if it is not 0, no row is skipped), 1 - beta1, 1 - beta2, learning rate divided by the
+            first moment's bias correction, 1 / the square root of the second moment's bias correction, and epsilon.
         low: First row.
         high: Past the last row.
     """
+    weight, grad, mean, square, unmoved = rows
+    decay, mean_share, square_share, step_size, inverse_root, eps = constants
     width = weight.shape[1]
     for place in range(low, high):
         i = chosen[place] if len(chosen) > 0 else place
@@ -238,7 +225,6 @@ def update(
 
 def warm_up() -> None:
     """Compiles the kernel or loads it from numba's cache."""
-    one, rows = np.float32(1), np.zeros((1, 1), dtype=np.float32)
-    update(
-        rows, rows, rows.copy(), rows.copy(), _NO_ROWS, np.ones(1, dtype=np.bool_), one, one, one, one, one, one, 0, 1
-    )
+    one, row = np.float32(1), np.zeros((1, 1), dtype=np.float32)
+    rows = (row, row, row.copy(), row.copy(), np.ones(1, dtype=np.bool_))
+    update(rows, _NO_ROWS, (one, one, one, one, one, one), 0, 1)

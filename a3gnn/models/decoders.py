@@ -63,7 +63,6 @@ class DistMult(Decoder):
 
     Args:
         width: Columns of rows.
-        num_relations: Relations.
     """
 
     def __init__(self, width: int, num_relations: int) -> None:
@@ -83,7 +82,6 @@ class RotatE(Decoder):
 
     Args:
         width: Columns of rows, even.
-        num_relations: Relations.
     """
 
     def __init__(self, width: int, num_relations: int) -> None:

@@ -119,19 +119,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class StoredStudy:
-    """A study, read from its folder.
+    """A study, read from its folder."""
 
-    Attributes:
-        folder: The tune's folder.
-        request: The tune's request.
-        state: The tune's progress.
-        measured: The measurements; None before the first trial is done.
-    """
-
-    folder: Path
-    request: TuneRequest
-    state: TuneState
-    measured: Measured | None
+    folder: Path  # the tune's folder
+    request: TuneRequest  # the tune's request
+    state: TuneState  # the tune's progress
+    measured: Measured | None  # the measurements; None before the first trial is done
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -42,21 +42,13 @@ _REMEDIES = {
 
 
 class LinkTraffic(NamedTuple):
-    """Counts since a graph's parts were opened.
+    """Counts since a graph's parts were opened."""
 
-    Attributes:
-        requests: Requests that were answered.
-        bytes_sent: Bytes of these requests, without gRPC's overhead.
-        bytes_received: Bytes of their answers, without gRPC's overhead.
-        retries: Requests that were sent again.
-        waited_s: Seconds that threads waited for answers, summed over threads.
-    """
-
-    requests: int = 0
-    bytes_sent: int = 0
-    bytes_received: int = 0
-    retries: int = 0
-    waited_s: float = 0.0
+    requests: int = 0  # requests that were answered
+    bytes_sent: int = 0  # bytes of these requests, without gRPC's overhead
+    bytes_received: int = 0  # bytes of their answers, without gRPC's overhead
+    retries: int = 0  # requests that were sent again
+    waited_s: float = 0.0  # seconds that threads waited for answers, summed over threads
 
     def since(self, before: LinkTraffic) -> LinkTraffic:
         """Returns the counts after `before`."""
@@ -250,7 +242,6 @@ class Answer:
 
     Attributes:
         method: gRPC method.
-        request: Bytes of the request.
         attempt: Resolves to gRPC's future of the present attempt after that attempt has ended.
         calls: gRPC's methods of the connection that the attempt uses.
     """

@@ -32,21 +32,13 @@ MOST_PARTS = 256
 
 @dataclass(frozen=True, slots=True)
 class MadePart:
-    """The result of writing one part.
+    """The result of writing one part."""
 
-    Attributes:
-        folder: The part's folder.
-        nodes: Number of its nodes.
-        edges: Number of edges into them.
-        cut_edges: Number of these edges from other parts.
-        num_bytes: Bytes on disk.
-    """
-
-    folder: Path
+    folder: Path  # the part's folder
     nodes: int
-    edges: int
-    cut_edges: int
-    num_bytes: int
+    edges: int  # number of edges into them
+    cut_edges: int  # number of these edges from other parts
+    num_bytes: int  # bytes on disk
 
 
 def make_parts(

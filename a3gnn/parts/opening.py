@@ -31,15 +31,10 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class PartsSpec:
-    """Addresses of the parts of a graph.
+    """Addresses of the parts of a graph."""
 
-    Attributes:
-        addresses: host:port of each server, in any order.
-        patience_s: Seconds for which requests are repeated to a server that can't be reached.
-    """
-
-    addresses: tuple[str, ...]
-    patience_s: float = _PATIENCE_S
+    addresses: tuple[str, ...]  # host:port of each server, in any order
+    patience_s: float = _PATIENCE_S  # seconds for which requests are repeated to a server that can't be reached
 
     @classmethod
     def parse(cls, spec: str) -> Self:

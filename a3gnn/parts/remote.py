@@ -65,13 +65,9 @@ def warm_up() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemoteRows(DenseRows):
-    """Rows on graph servers with the interface of stored rows; `array` has no rows, but their width and dtype.
+    """Rows on graph servers with the interface of stored rows; `array` has no rows, but their width and dtype."""
 
-    Attributes:
-        features: Requests the rows.
-    """
-
-    features: RemoteFeatures
+    features: RemoteFeatures  # requests the rows
 
     @property
     def nbytes(self) -> int:
@@ -103,7 +99,6 @@ class PartedStore(DenseHostStore):
     Rows are copied, or aggregated, straight from the messages.
 
     Args:
-        base: The rows.
         cache: Rows in RAM; None for no cache.
     """
 

@@ -185,28 +185,16 @@ def fit(threads: Sequence[int], seconds: Sequence[float], *, fixed: bool) -> Sta
     """
     if not len(threads) or len(threads) != len(seconds):
         raise UsageError(f"a fit needs one time per thread count, got {len(threads)} counts and {len(seconds)} times")
+    from scipy.optimize import nnls  # a tenth of the imports of a trial, most of which fit nothing
+
     inverse = 1.0 / np.asarray(threads, dtype=np.float64)
     times = np.maximum(np.asarray(seconds, dtype=np.float64), _MIN_SECONDS)
     terms = np.column_stack([inverse, np.ones_like(inverse)]) if fixed else inverse[:, None]
-    weights = _non_negative(terms / times[:, None])
+    weights, _ = nnls(terms / times[:, None], np.ones_like(times))
     predicted = terms @ weights
     rest = float(weights[1]) if fixed else 0.0
     worst = float(np.abs(predicted / times - 1).max())
     return StageModel(float(weights[0]), rest, _explained(times, predicted), worst)
-
-
-def _non_negative(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns weights >= 0 of one or two positive columns whose sum is closest to ones: Lawson and Hanson's method.
-
-    `scipy.optimize.nnls` does so, too, but its import takes a tenth of a process's start.
-    """
-    slopes, squares = terms.sum(axis=0), (terms**2).sum(axis=0)
-    alone, first = np.diag(slopes / squares), slopes.argmax()  # a row per column: the weights without the others
-    weights: NDArray[np.float64] = alone[first]
-    if (terms.T @ (1 - terms @ weights) > 1e-9 * slopes).any():  # less is rounding
-        both = np.linalg.lstsq(terms, np.ones(len(terms)), rcond=None)[0]
-        weights = both if (both >= 0).all() else alone[1 - first]
-    return weights
 
 
 class Solution(NamedTuple):

@@ -57,34 +57,21 @@ class Dividing:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class DividedBatch(MiniBatch):
-    """A mini-batch in shares. It holds the structure of the whole mini-batch, but `x` and `y` have no rows.
+    """A mini-batch in shares. It holds the structure of the whole mini-batch, but `x` and `y` have no rows."""
 
-    Attributes:
-        parts: Each trainer's share on its device, in the order of the trainers.
-        on_host: The same shares on the host, before the transfer.
-        weights: The weights by which it was divided.
-    """
-
-    parts: tuple[MiniBatch, ...] = ()
-    on_host: tuple[MiniBatch, ...] = ()
-    weights: tuple[int, ...] = ()
+    parts: tuple[MiniBatch, ...] = ()  # each trainer's share on its device, in the order of the trainers
+    on_host: tuple[MiniBatch, ...] = ()  # the same shares on the host, before the transfer
+    weights: tuple[int, ...] = ()  # the weights by which it was divided
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """A mini-batch after its second stage, loading.
+    """A mini-batch after its second stage, loading."""
 
-    Attributes:
-        sampled: The mini-batch after its first stage.
-        shares: Each trainer's share, on the host.
-        weights: The weights by which it was divided.
-        seconds: Time that loading took.
-    """
-
-    sampled: SampledBatch
-    shares: tuple[MiniBatch, ...]
-    weights: tuple[int, ...]
-    seconds: float
+    sampled: SampledBatch  # the mini-batch after its first stage
+    shares: tuple[MiniBatch, ...]  # each trainer's share, on the host
+    weights: tuple[int, ...]  # the weights by which it was divided
+    seconds: float  # time that loading took
 
 
 @dataclass(eq=False)
@@ -189,17 +176,11 @@ def most_held(config: TrainConfig, shares: Shares | Dividing | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedWork:
-    """Work of all shares together, relative to one trainer with the whole mini-batch; 1 means that nothing is repeated.
+    """Work of all shares together over that of one trainer with the whole mini-batch; 1 means nothing is repeated."""
 
-    Attributes:
-        sampled_edges: Ratio of sampled edges.
-        trained_edges: Ratio of edges that the input layer computes with.
-        rows: Ratio of feature rows that are read.
-    """
-
-    sampled_edges: float
-    trained_edges: float
-    rows: float
+    sampled_edges: float  # ratio of sampled edges
+    trained_edges: float  # ratio of edges that the input layer computes with
+    rows: float  # ratio of feature rows that are read
 
 
 def repeated_work(

@@ -17,7 +17,6 @@ class PlannedBatch:
 
     Attributes:
         index: Its place in the epoch.
-        part: Its part.
         seeds: Node ids, int32.
         until: Rank of the last time that each seed sees (`EdgeTimes.rank_at`), int32; None without times.
     """

@@ -64,15 +64,10 @@ def adjacencies(subgraph: Subgraph, indptr: Tensor, indices: Tensor) -> list[Ten
 
 
 class BatchEdges(NamedTuple):
-    """Edges of a mini-batch, targets ascending.
+    """Edges of a mini-batch, targets ascending."""
 
-    Attributes:
-        edge_index: Sources and targets as places in `n_id`, shape (2, num_edges).
-        e_id: Each edge's place in the data, int64, shape (num_edges,); None if the sampler doesn't know it.
-    """
-
-    edge_index: Tensor
-    e_id: Tensor | None
+    edge_index: Tensor  # sources and targets as places in `n_id`, shape (2, num_edges)
+    e_id: Tensor | None  # each edge's place in the data, int64, shape (num_edges,); None if the sampler doesn't know it
 
 
 def subgraph_type_of(value: Any, directed: Any = True) -> SubgraphType:

@@ -23,23 +23,14 @@ _KEPT = 1 << 14
 
 
 class Span(NamedTuple):
-    """Finished work of one stage for a mini-batch.
-
-    Attributes:
-        stage: The stage.
-        epoch: Epoch of the mini-batch, from 0.
-        batch: Its place in the epoch, from 0.
-        trainer: Index of the trainer that the work was for; None for all.
-        begin: `perf_counter` at the begin, in seconds.
-        end: `perf_counter` at the end, in seconds.
-    """
+    """Finished work of one stage for a mini-batch."""
 
     stage: WatchedStage
-    epoch: int
-    batch: int
-    trainer: int | None
-    begin: float
-    end: float
+    epoch: int  # epoch of the mini-batch, from 0
+    batch: int  # its place in the epoch, from 0
+    trainer: int | None  # index of the trainer that the work was for; None for all
+    begin: float  # `perf_counter` at the begin, in seconds
+    end: float  # `perf_counter` at the end, in seconds
 
 
 class StoppedError(Exception):

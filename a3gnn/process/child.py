@@ -31,15 +31,10 @@ _KILLED = (
 
 
 class ChildProgram(NamedTuple):
-    """The arguments for `subprocess` to start a program.
+    """The arguments for `subprocess` to start a program."""
 
-    Attributes:
-        command: The program and its arguments.
-        environment: Its environment variables.
-    """
-
-    command: list[str]
-    environment: dict[str, str]
+    command: list[str]  # the program and its arguments
+    environment: dict[str, str]  # its environment variables
 
     def start(self, stderr: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
         """Starts the program with pipes as stdin and stdout, in a session without interrupts from the keyboard.

@@ -31,15 +31,10 @@ FREE_LIMIT = "its memory at the start plus the machine's free memory, less a res
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Memory of a process tree.
+    """Memory of a process tree."""
 
-    Attributes:
-        anonymous_bytes: Anonymous and shared-anonymous pages, resident or swapped, which can't be reclaimed.
-        file_bytes: Resident file-backed pages, which the system drops when it needs the room.
-    """
-
-    anonymous_bytes: int = 0
-    file_bytes: int = 0
+    anonymous_bytes: int = 0  # anonymous and shared-anonymous pages, resident or swapped, which can't be reclaimed
+    file_bytes: int = 0  # resident file-backed pages, which the system drops when it needs the room
 
     def __add__(self, other: MemoryUse) -> MemoryUse:
         return MemoryUse(self.anonymous_bytes + other.anonymous_bytes, self.file_bytes + other.file_bytes)

@@ -14,7 +14,7 @@ from a3gnn.launch import by_torchrun, launch
 from a3gnn.process.memory import PeakMemory, process_memory, spare_bytes
 from a3gnn.units import format_size
 
-# Seconds between samples: a mini-batch takes tens of milliseconds. Guess.
+# Seconds between samples: a mini-batch takes tens of milliseconds, and a sample took 60 us, .3 % of a core (measured).
 _PERIOD_S = 0.02
 
 

@@ -27,12 +27,13 @@ from a3gnn.units import format_size
 
 #: Most wall time of a process, in timeouts: a process that hangs must end even if much time is stolen. Guess.
 MOST_TIMES = 4
-#: Seconds between two looks at the memory of known processes, and between two looks for new processes. Guesses.
+#: Seconds between two looks at the memory of known processes, and between two looks for new processes: these took 60 us
+#: per process and 2 ms, 1 % and 2 % of a core (measured on two busy cores).
 POLL_SECONDS = 0.005
 TREE_SECONDS = 0.1
 #: Seconds that the server may take for its imports, and for compiling every kernel if none is cached.
 _START_SECONDS = 600.0
-#: Seconds that a process gets to write its stack. Guess.
+#: Seconds that a process gets to write its stack: busy ones took 13 ms, and at most 133 of 60 times, on two busy cores.
 _WHERE_SECONDS = 0.2
 #: A line of the output of `faulthandler`.
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)

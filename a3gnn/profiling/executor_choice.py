@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from a3gnn._fields import Stored
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.option_names import option
 from a3gnn.profiling.cluster.connection import ALL
@@ -20,21 +20,16 @@ EXECUTORS = (LOCAL, RAY)
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutorChoice:
+class ExecutorChoice(Stored):
     """The options of commands that run trials; see `docs/howto/ray.md`.
-
-    Attributes:
-        executor: local for processes of this machine, ray for machines of a Ray cluster.
-        ray_address: HOST:PORT of the cluster's head; None for the cluster of this machine.
-        machines: Names of kinds of machines; None if the cluster has only one.
 
     Raises:
         UsageError: There is no such executor, or it does not take one of the options.
     """
 
-    executor: str = LOCAL
-    ray_address: str | None = None
-    machines: str | None = None
+    executor: str = LOCAL  # local for processes of this machine, ray for machines of a Ray cluster
+    ray_address: str | None = None  # HOST:PORT of the cluster's head; None for the cluster of this machine
+    machines: str | None = None  # names of kinds of machines; None if the cluster has only one
 
     def __post_init__(self) -> None:
         if self.executor not in EXECUTORS:
@@ -78,10 +73,6 @@ class ExecutorChoice:
 
         with closing(Connection(self.ray_address)) as cluster:
             return [kind.name for kind in asked_kinds(cluster.kinds(), self.machines)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
 
 
 @contextmanager

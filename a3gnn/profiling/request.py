@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, DeviceError, GraphError, MissingDependencyError, UsageError
 from a3gnn.launch import QUICK
@@ -34,7 +34,7 @@ _WATCHED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Race:
+class Race(Stored):
     """When a curve is given up, because its configuration can no longer win.
 
     Attributes:
@@ -49,17 +49,6 @@ class Race:
     seconds: float | None = None
     ends: CurveEnds | None = None
     default: LearningCurve | None = None
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the race of the fields from `dataclasses.asdict`."""
-        ends, default = fields["ends"], fields["default"]
-        return cls(
-            fields["least"],
-            fields["seconds"],
-            None if ends is None else CurveEnds.from_dict(ends),
-            None if default is None else LearningCurve.from_dict(default),
-        )
 
     def missed(self, curve: LearningCurve, pace: Pace, due: int, most: float) -> CurveEnd | None:
         """Returns why `curve` is given up, or None if it is not.
@@ -80,7 +69,7 @@ class Race:
 
 
 @dataclass(frozen=True, slots=True)
-class CurvePlan:
+class CurvePlan(Stored):
     """How far a trial trains its learning curve. All seconds are of training, without evaluation.
 
     Attributes:
@@ -117,15 +106,9 @@ class CurvePlan:
         if self.most_epochs is not None and self.most_epochs < 1:
             raise UsageError(f"most_epochs must be >= 1, got {self.most_epochs}")
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the plan of the fields from `dataclasses.asdict`."""
-        race = fields["race"]
-        return from_fields(cls, dict(fields) | {"race": None if race is None else Race.from_dict(race)})
-
 
 @dataclass(frozen=True, slots=True)
-class TrialPlan:
+class TrialPlan(Stored):
     """How long a trial warms up, is timed and trains, and its limits; see `docs/design/measurement.md`.
 
     Attributes:
@@ -163,12 +146,6 @@ class TrialPlan:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name} must be positive, got {value}")
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the plan of the fields from `dataclasses.asdict`."""
-        curve = fields["curve"]
-        return from_fields(cls, dict(fields) | {"curve": None if curve is None else CurvePlan.from_dict(curve)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,17 +211,11 @@ def failure_of(error: BaseException) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class CurveRules:
-    """Where the curve of one configuration ends, from the plan and the configuration's speed.
-
-    Attributes:
-        plan: The plan for the curve.
-        pace: The configuration's set-up time and speed.
-        batches_per_epoch: Mini-batches of an epoch.
-    """
+    """Where the curve of one configuration ends, from the plan and the configuration's speed."""
 
     plan: CurvePlan
-    pace: Pace
-    batches_per_epoch: int
+    pace: Pace  # the configuration's set-up time and speed
+    batches_per_epoch: int  # mini-batches of an epoch
 
     @classmethod
     def of(cls, plan: CurvePlan, metrics: Metrics) -> CurveRules:

@@ -147,17 +147,11 @@ class Clocks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timing(Generic[TimedStep]):
-    """The windows that count, and the number of disturbed ones.
+    """The windows that count, and the number of disturbed ones."""
 
-    Attributes:
-        windows: The least disturbed of the timed windows, in order; as many as the plan asks for.
-        disturbed: Number of disturbed windows, whether they count or not.
-        batches_per_epoch: Mini-batches of an epoch.
-    """
-
-    windows: list[Window[TimedStep]]
-    disturbed: int
-    batches_per_epoch: int
+    windows: list[Window[TimedStep]]  # the least disturbed of the timed windows, in order; as many as the plan asks for
+    disturbed: int  # number of disturbed windows, whether they count or not
+    batches_per_epoch: int  # mini-batches of an epoch
 
     @property
     def replicates(self) -> tuple[float, ...]:

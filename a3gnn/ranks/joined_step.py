@@ -26,17 +26,11 @@ if TYPE_CHECKING:
 
 
 class StepMessage(NamedTuple):
-    """Numbers that are summed over trainers along with the gradients: losses, and reasons to stop.
+    """Numbers that are summed over trainers along with the gradients: losses, and reasons to stop."""
 
-    Attributes:
-        loss: A trainer's part of the mini-batch's mean loss.
-        interrupted: 1 if the trainer was interrupted.
-        over_memory: 1 if the trainer has passed its memory limit.
-    """
-
-    loss: float = 0.0
-    interrupted: float = 0.0
-    over_memory: float = 0.0
+    loss: float = 0.0  # a trainer's part of the mini-batch's mean loss
+    interrupted: float = 0.0  # 1 if the trainer was interrupted
+    over_memory: float = 0.0  # 1 if the trainer has passed its memory limit
 
 
 class JoinedStep:

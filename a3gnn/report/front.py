@@ -51,25 +51,15 @@ _MARK = "*"
 
 
 class MeasuredConfig(NamedTuple):
-    """A measured configuration.
-
-    Attributes:
-        config: The configuration.
-        figures: Its figures.
-        predicted: Its prediction before it ran, by metric and bound; None without one.
-        note: Why it lost.
-        in_play_off: Whether its speed was measured in the verification.
-        outside: Whether it may not be chosen.
-        limits: Its limits, if they are not those of all.
-    """
+    """A measured configuration."""
 
     config: TrainConfig
     figures: Figures
-    predicted: dict[str, dict[str, float]] | None
-    note: str = ""
-    in_play_off: bool = False
-    outside: bool = False
-    limits: Limits | None = None
+    predicted: dict[str, dict[str, float]] | None  # its prediction before it ran, by metric and bound; None without one
+    note: str = ""  # why it lost
+    in_play_off: bool = False  # whether its speed was measured in the verification
+    outside: bool = False  # whether it may not be chosen
+    limits: Limits | None = None  # its limits, if they are not those of all
 
     @property
     def may_compare(self) -> bool:
@@ -416,17 +406,11 @@ def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class PredictionErrors:
-    """Errors of one metric over the trials that were predicted and measured.
+    """Errors of one metric over the trials that were predicted and measured."""
 
-    Attributes:
-        median: Median of |predicted - measured| / measured.
-        covered: Trials whose measured value lies in the predicted interval.
-        count: Trials.
-    """
-
-    median: float
-    covered: int
-    count: int
+    median: float  # median of |predicted - measured| / measured
+    covered: int  # trials whose measured value lies in the predicted interval
+    count: int  # trials
 
 
 def prediction_errors(front: Front) -> dict[str, PredictionErrors]:

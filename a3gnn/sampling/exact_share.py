@@ -17,15 +17,10 @@ from a3gnn.sampling.subgraph import Subgraph
 
 
 class Reach(NamedTuple):
-    """The part of a mini-batch that an output of a seed depends on.
+    """The part of a mini-batch that an output of a seed depends on."""
 
-    Attributes:
-        layers: Number of layers; None if it is unknown, and then everything that leads to a seed counts.
-        degrees: Whether a layer reads the number (or the weights) of a source's own in-neighbors.
-    """
-
-    layers: int | None
-    degrees: bool
+    layers: int | None  # number of layers; None if it is unknown, and then everything that leads to a seed counts
+    degrees: bool  # whether a layer reads the number (or the weights) of a source's own in-neighbors
 
 
 def exact_share(whole: Subgraph, low: int, high: int, reach: Reach) -> Subgraph:

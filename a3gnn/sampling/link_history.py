@@ -52,18 +52,12 @@ class LinkHistory(NamedTuple):
 
     Links are in the order of time, so the links before a time are the first `known` ones. Ages are counted in links,
     so they have no unit.
-
-    Attributes:
-        sources: The links of each source.
-        targets: The links of each target.
-        last: Most links of a node in one direction that are looked through.
-        is_mutual: Whether both ends have the same type, so that links go back, too.
     """
 
-    sources: Rows
-    targets: Rows
-    last: int
-    is_mutual: bool
+    sources: Rows  # the links of each source
+    targets: Rows  # the links of each target
+    last: int  # most links of a node in one direction that are looked through
+    is_mutual: bool  # whether both ends have the same type, so that links go back, too
 
     @classmethod
     def read_by(cls, task: Task, links: Links) -> Self | None:

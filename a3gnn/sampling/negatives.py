@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from a3gnn.sampling.random import below, fold, hop_key, uniform
 from a3gnn.storage.compiled import njit, readonly
 
-# Draws of a pair before free nodes are counted, which takes a pass over all nodes. Guess.
+# Draws of a pair before free nodes are counted, which takes a pass over all nodes: with half of them free, one pair of
+# a million (2^20) needs it.
 _TRIES = 20
 _NO_TOTALS, _NO_NODES = readonly(np.empty(0)), readonly(np.empty(0, dtype=np.int32))
 

@@ -73,23 +73,14 @@ class RowBounds(NamedTuple):
 
 
 class HopDraw(NamedTuple):
-    """Parameters of the draw of one hop.
+    """Parameters of the draw of one hop."""
 
-    Attributes:
-        fanouts: In-neighbors per row of each relation, int64; below 0 for all.
-        keys: Key of the random numbers of each relation in this hop, uint64.
-        timed: Whether each relation has times, bool.
-        bias: Weight of a cached in-neighbor; others weigh 1.
-        replace: Whether an in-neighbor may be drawn more than once.
-        last: Whether to draw among the latest `fanout` in-neighbors of a row, in place of all that it may show.
-    """
-
-    fanouts: NDArray[np.int64]
-    keys: NDArray[np.uint64]
-    timed: NDArray[np.bool_]
-    bias: float
-    replace: bool
-    last: bool
+    fanouts: NDArray[np.int64]  # in-neighbors per row of each relation, int64; below 0 for all
+    keys: NDArray[np.uint64]  # key of the random numbers of each relation in this hop, uint64
+    timed: NDArray[np.bool_]  # whether each relation has times, bool
+    bias: float  # weight of a cached in-neighbor; others weigh 1
+    replace: bool  # whether an in-neighbor may be drawn more than once
+    last: bool  # whether to draw among the latest `fanout` in-neighbors of a row, in place of all that it may show
 
 
 @njit(nogil=True)

@@ -21,7 +21,6 @@ class WholeGraph:
     """Returns one neighborhood for all mini-batches: its seeds first, with all in-neighbors at every hop.
 
     Args:
-        edges: The edges.
         seeds: Node ids, int32, distinct.
         num_layers: Hops.
         rows: The nodes that layers compute. Layers that normalize over nodes need all of them to equal full-batch

@@ -25,25 +25,15 @@ _ENCRYPTED = 0x1
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An array in an .npz file.
+    """An array in an .npz file."""
 
-    Attributes:
-        path: The file.
-        info: The member.
-        shape: Shape of the array.
-        fortran: Whether it is in Fortran order.
-        dtype: Its dtype.
-        header: Bytes before its data in the member.
-        begin: The member's first byte in the file; None if it is compressed.
-    """
-
-    path: Path
-    info: zipfile.ZipInfo
-    shape: tuple[int, ...]
-    fortran: bool
+    path: Path  # the file
+    info: zipfile.ZipInfo  # the member
+    shape: tuple[int, ...]  # shape of the array
+    fortran: bool  # whether it is in Fortran order
     dtype: np.dtype[Any]
-    header: int
-    begin: int | None
+    header: int  # bytes before its data in the member
+    begin: int | None  # the member's first byte in the file; None if it is compressed
 
     @classmethod
     def read(cls, path: Path, archive: zipfile.ZipFile, name: str) -> Member:
@@ -131,7 +121,6 @@ class Pipe:
 
     Args:
         archive: The opened file, which must stay open.
-        member: The member.
         reading: Makes the context of every read, which may turn errors of damaged files into others.
     """
 

@@ -29,15 +29,10 @@ _helpers: ThreadPoolExecutor | None = None
 
 @dataclass(slots=True)
 class ThreadShare:
-    """Threads and cores that one thread may use.
+    """Threads and cores that one thread may use."""
 
-    Attributes:
-        threads: Number of threads; 0 for all usable cores.
-        cores: Cores of its helper threads; an empty set for any.
-    """
-
-    threads: int = 0
-    cores: frozenset[int] = frozenset()
+    threads: int = 0  # number of threads; 0 for all usable cores
+    cores: frozenset[int] = frozenset()  # cores of its helper threads; an empty set for any
 
 
 def usable_cores() -> int:

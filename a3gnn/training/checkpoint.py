@@ -132,15 +132,10 @@ def saved_progress(folder: Path) -> Progress:
 
 
 class SavedShares(NamedTuple):
-    """The first shares of a run.
+    """The first shares of a run."""
 
-    Attributes:
-        kinds: The kind of each trainer: processor or accelerator.
-        shares: Seeds of each trainer.
-    """
-
-    kinds: tuple[str, ...]
-    shares: tuple[int, ...]
+    kinds: tuple[str, ...]  # the kind of each trainer: processor or accelerator
+    shares: tuple[int, ...]  # seeds of each trainer
 
 
 def saved_shares(folder: str | Path) -> SavedShares | None:

@@ -38,19 +38,12 @@ _MOST_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class KernelSet:
-    """The kernels of a kind of work, identified by everything that determines them, so not by sizes, rates or seeds.
+    """The kernels of a kind of work, identified by everything that determines them, so not by sizes, rates or seeds."""
 
-    Attributes:
-        task: The trained task; None for the kernels that read and describe a graph.
-        sparse: Whether features are CSR.
-        halves: Whether features are stored as float16.
-        config: The configuration; None for all that a tune may try.
-    """
-
-    task: Task | None = None
-    sparse: bool = False
-    halves: bool = False
-    config: TrainConfig | None = None
+    task: Task | None = None  # the trained task; None for the kernels that read and describe a graph
+    sparse: bool = False  # whether features are CSR
+    halves: bool = False  # whether features are stored as float16
+    config: TrainConfig | None = None  # the configuration; None for all that a tune may try
 
     @classmethod
     def of(cls, graph: Graph, task: Task, config: TrainConfig | None = None) -> Self:

@@ -73,25 +73,15 @@ def fit(
 
 @dataclass(slots=True)
 class _Points:
-    """Evaluates validation at the points of the learning curve.
+    """Evaluates validation at the points of the learning curve."""
 
-    Attributes:
-        trainer: Trains.
-        progress: Gets the points.
-        first: Mini-batches before the first point; None for no points.
-        watches: Whether all points within epochs are evaluated, and not only those until the target is kept.
-        target: The target, if any.
-        meter: Evaluation's energy is discarded from it.
-        on_point: Called after each point.
-    """
-
-    trainer: Trainer
-    progress: Progress
-    first: int | None
-    watches: bool
-    target: TargetAccuracy | None
-    meter: EnergyMeter
-    on_point: Callable[[Point], None]
+    trainer: Trainer  # trains
+    progress: Progress  # gets the points
+    first: int | None  # mini-batches before the first point; None for no points
+    watches: bool  # whether all points within epochs are evaluated, and not only those until the target is kept
+    target: TargetAccuracy | None  # the target, if any
+    meter: EnergyMeter  # evaluation's energy is discarded from it
+    on_point: Callable[[Point], None]  # called after each point
     _seeks: bool = field(init=False)
 
     def __post_init__(self) -> None:

@@ -99,8 +99,6 @@ class Replica:
         joined: Exchanges gradients with the peers that train other shares; None without peers.
 
     Attributes:
-        learner: See above.
-        joined: See above.
         optimizer: Adam, or the optimizer that a user's model makes.
     """
 
@@ -157,20 +155,13 @@ class LearningRate:
 
     The rate is computed from the mini-batch's number, so there is no state to save. An extended learning curve equals
     the curve of one longer training.
-
-    Attributes:
-        start: Rate before the first mini-batch.
-        rate: Rate after the warm-up, before the schedule is applied.
-        warm_up: Mini-batches of the warm-up; 0 for none.
-        schedule: How the rate falls.
-        horizon: Mini-batches after which the rate is 0; 0 for a constant rate.
     """
 
-    start: float
-    rate: float
-    warm_up: int
-    schedule: ScheduleName = "constant"
-    horizon: int = 0
+    start: float  # rate before the first mini-batch
+    rate: float  # rate after the warm-up, before the schedule is applied
+    warm_up: int  # mini-batches of the warm-up; 0 for none
+    schedule: ScheduleName = "constant"  # how the rate falls
+    horizon: int = 0  # mini-batches after which the rate is 0; 0 for a constant rate
 
     @classmethod
     def of(cls, task: Task, config: TrainConfig, batches_per_epoch: int) -> Self:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Self
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored, from_fields
 from a3gnn.learning_curve import FOLLOWING, CurveEnd, LearningCurve
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.step import EpochWork, Step, TrainerStep, WorkFigures, by_rank
@@ -22,36 +22,24 @@ _FORMER_FIELDS = {"test_accuracy"}
 
 @dataclass(frozen=True, slots=True)
 class TargetAccuracy:
-    """A target for the quality on validation nodes, by the task's metric.
+    """A target for the quality on validation nodes, by the task's metric."""
 
-    Attributes:
-        accuracy: The quality.
-        ends: Whether training ends at the target (`Progress.settled`).
-    """
-
-    accuracy: float
-    ends: bool
+    accuracy: float  # the quality
+    ends: bool  # whether training ends at the target (`Progress.settled`)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An evaluation of validation at a point of the learning curve (`a3gnn.learning_curve.next_point`).
+    """An evaluation of validation at a point of the learning curve (`a3gnn.learning_curve.next_point`)."""
 
-    Attributes:
-        batches: Mini-batches trained on before it.
-        val_accuracy: The quality on validation nodes.
-        train_s: Seconds of training until then, with set-up and without evaluations.
-        eval_s: Seconds of all evaluations until then, including this one.
-    """
-
-    batches: int
-    val_accuracy: float
-    train_s: float
-    eval_s: float
+    batches: int  # mini-batches trained on before it
+    val_accuracy: float  # the quality on validation nodes
+    train_s: float  # seconds of training until then, with set-up and without evaluations
+    eval_s: float  # seconds of all evaluations until then, including this one
 
 
 @dataclass(frozen=True, slots=True)
-class EpochResult:
+class EpochResult(Stored):
     """One trained epoch.
 
     Attributes:
@@ -96,7 +84,7 @@ class EpochResult:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the result from the output of `to_dict`, also of former versions."""
         known = {name: value for name, value in fields.items() if name not in _FORMER_FIELDS}
-        return from_fields(cls, known | {"stage_seconds": StageSeconds.from_dict(fields["stage_seconds"])})
+        return from_fields(cls, known)
 
 
 @dataclass(slots=True)
@@ -105,7 +93,6 @@ class EpochTotals:
 
     Attributes:
         batches: Mini-batches trained on: the index of the next one.
-        seeds: Number of seeds.
         loss: Sum of each mini-batch's mean loss times its seeds.
         input_nodes: Rows of features read.
         hits: Rows that the cache served.

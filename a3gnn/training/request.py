@@ -33,19 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
-    """A configuration, a task and a graph to train on.
+    """A configuration, a task and a graph to train on."""
 
-    Attributes:
-        graph: Opened by memory map.
-        config: How to train.
-        task: What to train.
-        tuned: The contents of the tuned.json, if the configuration comes from one.
-    """
-
-    graph: Graph
-    config: TrainConfig
-    task: Task
-    tuned: TunedConfig | None
+    graph: Graph  # opened by memory map
+    config: TrainConfig  # how to train
+    task: Task  # what to train
+    tuned: TunedConfig | None  # the contents of the tuned.json, if the configuration comes from one
 
     @property
     def target(self) -> float | None:

@@ -23,29 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """A rank's counts for one mini-batch, or sums over several.
+    """A rank's counts for one mini-batch, or sums over several."""
 
-    Attributes:
-        batches: Mini-batches; 0 for an iteration in which the rank was idle.
-        moved: Mini-batches of another rank's part (two-stage scheduling).
-        seeds: Number of seeds.
-        rows: Rows of features that the rank needed.
-        hits: Rows in its own device's memory.
-        host_bytes: Bytes of the other rows, counted each time that they pass between host memory and a device.
-        gradient_bytes: Bytes of gradients sent and received.
-        activation_bytes: Bytes of partial sums and their gradients, sent to other ranks and received (P3).
-        structure_bytes: Bytes of mini-batches' node ids and edges, sent to other ranks and received.
-    """
-
-    batches: int = 0
-    moved: int = 0
+    batches: int = 0  # mini-batches; 0 for an iteration in which the rank was idle
+    moved: int = 0  # mini-batches of another rank's part (two-stage scheduling)
     seeds: int = 0
-    rows: int = 0
-    hits: int = 0
-    host_bytes: int = 0
-    gradient_bytes: int = 0
-    activation_bytes: int = 0
-    structure_bytes: int = 0
+    rows: int = 0  # rows of features that the rank needed
+    hits: int = 0  # rows in its own device's memory
+    host_bytes: int = 0  # bytes of the other rows, counted each time that they pass between host memory and a device
+    gradient_bytes: int = 0  # bytes of gradients sent and received
+    activation_bytes: int = 0  # bytes of partial sums and their gradients, sent to other ranks and received (P3)
+    structure_bytes: int = 0  # bytes of mini-batches' node ids and edges, sent to other ranks and received
 
     @property
     def beta(self) -> float:
@@ -77,19 +65,12 @@ class Traversed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrainerStep:
-    """The work of one of this process' trainers for a mini-batch.
+    """The work of one of this process' trainers for a mini-batch."""
 
-    Attributes:
-        trainer: Its name.
-        seeds: Seeds of its share.
-        transfer_s: Seconds to send the share to its device; on a virtual clock for a simulated device.
-        train_s: Seconds of forward and backward propagation, without waits for others; on the same clock.
-    """
-
-    trainer: str
-    seeds: int
-    transfer_s: float
-    train_s: float
+    trainer: str  # its name
+    seeds: int  # seeds of its share
+    transfer_s: float  # seconds to send the share to its device; on a virtual clock for a simulated device
+    train_s: float  # seconds of forward and backward propagation, without waits for others; on the same clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +84,6 @@ class Step:
         seeds: Number of seeds, or of pairs, of the whole mini-batch, over all shares.
         input_nodes: Rows of features read. This and all following figures are for the share trained here.
         hits: Rows that the cache served.
-        sampled_edges: Number of sampled edges.
         seconds: Work in each stage.
         traversed: Nodes and edges for NVTPS and MTEPS; 0 for a share without seeds.
         trainers: With several trainers in this process, the work of each; the figures above then cover all of them.
@@ -124,17 +104,11 @@ class Step:
 
 
 class EpochWork(NamedTuple):
-    """Sums over mini-batches; NaN if unknown.
+    """Sums over mini-batches; NaN if unknown."""
 
-    Attributes:
-        nodes: Nodes over all layers.
-        edges: Edges over all layers.
-        joules: Energy of the machines.
-    """
-
-    nodes: float
-    edges: float
-    joules: float
+    nodes: float  # nodes over all layers
+    edges: float  # edges over all layers
+    joules: float  # energy of the machines
 
     def plus(self, other: Sequence[float]) -> Self:
         """Returns the sums of both."""
@@ -146,17 +120,11 @@ class EpochWork(NamedTuple):
 
 
 class WorkFigures(NamedTuple):
-    """An epoch's figures; None if unknown.
+    """An epoch's figures; None if unknown."""
 
-    Attributes:
-        nvtps: Vertices traversed per second.
-        mteps: Millions of traversed edges per second.
-        kilojoules: Energy of the machines.
-    """
-
-    nvtps: float | None = None
-    mteps: float | None = None
-    kilojoules: float | None = None
+    nvtps: float | None = None  # vertices traversed per second
+    mteps: float | None = None  # millions of traversed edges per second
+    kilojoules: float | None = None  # energy of the machines
 
     @classmethod
     def of(cls, work: EpochWork, seconds: float) -> Self:

@@ -43,8 +43,7 @@ from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import NegativeDraws, Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
-from a3gnn.training.link_learner import EdgeLearner, EventLearner, LinkLearner
-from a3gnn.training.own_learner import Own
+from a3gnn.training.own_learner import EdgeLearner, EventLearner, LinkLearner, Own
 from a3gnn.training.step import EpochWork, Step, step_of
 
 
@@ -96,9 +95,6 @@ class Trainer:
             mini-batches.
 
     Attributes:
-        graph: See above.
-        config: See above.
-        task: See above.
         memory: Measures peak memory, and checks the limit.
         batches_per_epoch: Mini-batches per epoch.
         gpus: Indices of the GPUs that train here, as in torch.

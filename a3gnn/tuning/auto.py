@@ -85,17 +85,11 @@ class AutoState:
 
 @dataclass(frozen=True, slots=True)
 class AutoResult:
-    """The result of `train_auto`.
+    """The result of `train_auto`."""
 
-    Attributes:
-        trained: The training to its end; its folder has the model.
-        chosen: The recommended configuration; None if the baseline was trained.
-        state: What was chosen, and the seconds of each part.
-    """
-
-    trained: TrainResult
-    chosen: TunedConfig | None
-    state: AutoState
+    trained: TrainResult  # the training to its end; its folder has the model
+    chosen: TunedConfig | None  # the recommended configuration; None if the baseline was trained
+    state: AutoState  # what was chosen, and the seconds of each part
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result of the training, with the state as `auto`."""

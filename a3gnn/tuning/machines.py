@@ -34,19 +34,12 @@ _HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
 
 
 class TunedMachine(NamedTuple):
-    """The outcome of the tune on one kind of machines.
+    """The outcome of the tune on one kind of machines."""
 
-    Attributes:
-        machines: The kind's name.
-        folder: The tune's folder.
-        tune: The tune's result; None if it chose nothing.
-        error: Why it chose nothing.
-    """
-
-    machines: str
-    folder: Path
-    tune: ToldTune | None
-    error: str
+    machines: str  # the kind's name
+    folder: Path  # the tune's folder
+    tune: ToldTune | None  # the tune's result; None if it chose nothing
+    error: str  # why it chose nothing
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

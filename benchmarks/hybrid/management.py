@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import MemoryLimitError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.hybrid.control.adaptation import Managed
 from a3gnn.hybrid.control.controller import Controller, ShareBounds
 from a3gnn.hybrid.control.fitted import FittedScaling
-from a3gnn.hybrid.control.managed import Managed
 from a3gnn.hybrid.devices.simulated_accelerator import on_accelerator, sampled_bytes
 from a3gnn.hybrid.stage_times import PipelineStage
 from benchmarks.hybrid.algorithm1 import Algorithm1

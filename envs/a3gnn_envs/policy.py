@@ -35,15 +35,10 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A trained network: it gives a logit for every value of every knob.
+    """A trained network: it gives a logit for every value of every knob."""
 
-    Attributes:
-        layers: Weights (n_inputs, n_outputs) and biases (n_outputs,) of each layer, float32.
-        scale: Scales the numbers of settings.
-    """
-
-    layers: tuple[Layer, ...]
-    scale: Scale
+    layers: tuple[Layer, ...]  # weights (n_inputs, n_outputs) and biases (n_outputs,) of each layer, float32
+    scale: Scale  # scales the numbers of settings
 
     def save(self, path: Path) -> Path:
         """Writes the policy to `path` (.npz) and returns it."""

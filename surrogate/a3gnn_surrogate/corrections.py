@@ -20,15 +20,10 @@ from a3gnn_surrogate.rows import LEARNED, OUTPUTS, THROUGHPUT, RowSource, Traini
 
 
 class Corrected(NamedTuple):
-    """The correction of predictions in a setting, each float64, shape (n_configs, n_outputs).
+    """The correction of predictions in a setting, each float64, shape (n_configs, n_outputs)."""
 
-    Attributes:
-        mean: Value to add.
-        half_width: Half-width of the interval around it.
-    """
-
-    mean: Array
-    half_width: Array
+    mean: Array  # value to add
+    half_width: Array  # half-width of the interval around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,6 @@ class CorrectionFit:
     """Fits corrections to the errors of the residual models.
 
     Attributes:
-        source: The rows.
         models: The residual models, fitted to them.
         weights: Sample weights of the rows.
         noise: Relative standard deviation of one trial's throughput, by the machine's fingerprint; machines without

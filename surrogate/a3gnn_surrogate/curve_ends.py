@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from a3gnn._fields import Stored
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import LearningCurve
 from a3gnn_surrogate.columns import Array
@@ -36,7 +37,7 @@ class Extrapolated(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CurveEnds:
+class CurveEnds(Stored):
     """A fit to known curves.
 
     Attributes:

@@ -189,19 +189,12 @@ def evaluate(
 
 
 class HeldOut(NamedTuple):
-    """Held-out rows and their predictions; empty if a split holds out none.
-
-    Attributes:
-        rows: The measurements.
-        settings: Their `setting_key`, shape (n,).
-        truth: Their `METRICS`, float64, shape (n, n_metrics); NaN where unknown.
-        prediction: Their prediction by a surrogate that had not seen them.
-    """
+    """Held-out rows and their predictions; empty if a split holds out none."""
 
     rows: tuple[Measurement, ...]
-    settings: NDArray[np.str_]
-    truth: Array
-    prediction: Prediction
+    settings: NDArray[np.str_]  # their `setting_key`, shape (n,)
+    truth: Array  # their `METRICS`, float64, shape (n, n_metrics); NaN where unknown
+    prediction: Prediction  # their prediction by a surrogate that had not seen them
 
 
 def held_out(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn._fields import from_fields
+from a3gnn._fields import Stored, from_fields
 from a3gnn.config import KNOBS, SEARCHED, TrainConfig, number_of
 from a3gnn.figures import Figures, Reference
 from a3gnn.knobs import NEVER
@@ -43,21 +43,13 @@ _MOST_BUDGETS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KnownCurve:
-    """The curve of one learning key.
+    """The curve of one learning key."""
 
-    Attributes:
-        knobs: Values of the knobs that decide what is learned, as `learning_values` gives them.
-        curve: The longest trained curve; it has points.
-        batches_per_epoch: Mini-batches per epoch.
-        setup_s: Seconds before the first mini-batch.
-        searched: Values of a search.
-    """
-
-    knobs: tuple[Any, ...]
-    curve: LearningCurve
-    batches_per_epoch: int
-    setup_s: float
-    searched: Values = ()
+    knobs: tuple[Any, ...]  # values of the knobs that decide what is learned, as `learning_values` gives them
+    curve: LearningCurve  # the longest trained curve; it has points
+    batches_per_epoch: int  # mini-batches per epoch
+    setup_s: float  # seconds before the first mini-batch
+    searched: Values = ()  # values of a search
 
     @property
     def key(self) -> tuple[tuple[Any, ...], Values]:
@@ -98,19 +90,12 @@ def learning_key(config: TrainConfig) -> tuple[tuple[Any, ...], Values]:
 
 
 class Learnt(NamedTuple):
-    """What a row learned; NaN if the value is censored or the row has no curve.
+    """What a row learned; NaN if the value is censored or the row has no curve."""
 
-    Attributes:
-        val_accuracy: Validation accuracy at equal training time, in [0, 1].
-        seconds: Seconds to the target.
-        expected_accuracy: `val_accuracy`, or else the expectation from the curve.
-        expected_s: `seconds`, or else the expectation from the curve.
-    """
-
-    val_accuracy: float
-    seconds: float
-    expected_accuracy: float
-    expected_s: float
+    val_accuracy: float  # validation accuracy at equal training time, in [0, 1]
+    seconds: float  # seconds to the target
+    expected_accuracy: float  # `val_accuracy`, or else the expectation from the curve
+    expected_s: float  # `seconds`, or else the expectation from the curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +268,8 @@ def expected_batches(curve: LearningCurve, default: LearningCurve, target: float
 def expected_accuracy(curve: LearningCurve, default: LearningCurve, batches: float) -> float:
     """Returns the best validation accuracy in [0, 1] that `curve` is expected to have after `batches` mini-batches.
 
-    It is at least the best so far, and at most what the default's curve reached, if that is more.
-
-    Args:
-        curve: As in `expected_batches`.
-        default: As in `expected_batches`.
-        batches: At least the mini-batches that `curve` was trained for.
+    It is at least the best so far, and at most what the default's curve reached, if that is more. `batches` are at
+    least those that `curve` was trained for; other arguments are as in `expected_batches`.
     """
     best = max(curve.val_accuracy)
     if best >= max(default.val_accuracy):
@@ -315,7 +296,7 @@ def _rising(curve: LearningCurve) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownDefault:
+class KnownDefault(Stored):
     """Results of the default configuration; None if unknown, or to be taken from measured rows.
 
     Attributes:
@@ -343,12 +324,3 @@ class KnownDefault:
             if getattr(self, field.name) is None
         }
         return dataclasses.replace(self, **missing)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns what `to_dict` was called on."""
-        return from_fields(cls, fields)

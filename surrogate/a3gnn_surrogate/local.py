@@ -20,17 +20,11 @@ _LEAST_EIGENVALUE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class VarianceComponents:
-    """How the residuals of one output vary; in squares of its unit.
+    """How the residuals of one output vary; in squares of its unit."""
 
-    Attributes:
-        between_settings: Variance of the settings' means.
-        within_setting: Variance over the knobs within a setting.
-        noise: Variance of repeated measurements.
-    """
-
-    between_settings: float
-    within_setting: float
-    noise: float
+    between_settings: float  # variance of the settings' means
+    within_setting: float  # variance over the knobs within a setting
+    noise: float  # variance of repeated measurements
 
     @property
     def deviation(self) -> float:
@@ -51,26 +45,16 @@ class Posterior:
     The covariance of rows is b + w K + n I, with b, w and n the variance components and K the kernel. Its inverse is
     that of w K + n I, by K's eigenvectors, which the outputs share, and a term for the unknown mean (Rasmussen and
     Williams, "Gaussian Processes for Machine Learning", Eq. 2.42).
-
-    Attributes:
-        outputs: Their positions, int64, shape (n,).
-        rows: Positions of the rows, int64, shape (m,).
-        basis: K's eigenvectors, float64, shape (m, rank).
-        explained: Variance that each direction explains, per square, float64, shape (rank, n).
-        mean_weights: Weights of the rows in the estimate of the mean, float64, shape (m, n).
-        mean_variance: Variance of that estimate, float64, shape (n,).
-        prior_variance: w + n, float64, shape (n,).
-        noise: n, float64, shape (n,).
     """
 
-    outputs: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    basis: Array
-    explained: Array
-    mean_weights: Array
-    mean_variance: Array
-    prior_variance: Array
-    noise: Array
+    outputs: NDArray[np.int64]  # their positions, int64, shape (n,)
+    rows: NDArray[np.int64]  # positions of the rows, int64, shape (m,)
+    basis: Array  # K's eigenvectors, float64, shape (m, rank)
+    explained: Array  # variance that each direction explains, per square, float64, shape (rank, n)
+    mean_weights: Array  # weights of the rows in the estimate of the mean, float64, shape (m, n)
+    mean_variance: Array  # variance of that estimate, float64, shape (n,)
+    prior_variance: Array  # w + n, float64, shape (n,)
+    noise: Array  # n, float64, shape (n,)
 
     @classmethod
     def of(
@@ -125,15 +109,10 @@ _ARRAYS = ("points", "constant", "weights", "scatter", "known", "relevant")
 
 
 class Correction(NamedTuple):
-    """The correction by a setting's rows, each float64, shape (n_configs, n_outputs).
+    """The correction by a setting's rows, each float64, shape (n_configs, n_outputs)."""
 
-    Attributes:
-        mean: Value to add to the prediction.
-        deviation: Standard deviation of a measurement around it, noise included.
-    """
-
-    mean: Array
-    deviation: Array
+    mean: Array  # value to add to the prediction
+    deviation: Array  # standard deviation of a measurement around it, noise included
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,15 +211,10 @@ class LocalCorrection:
 
 
 class _Group(NamedTuple):
-    """Outputs that depend on the same inputs.
+    """Outputs that depend on the same inputs."""
 
-    Attributes:
-        outputs: Their positions, int64, shape (n,).
-        inputs: bool, shape (n_points,).
-    """
-
-    outputs: NDArray[np.int64]
-    inputs: NDArray[np.bool_]
+    outputs: NDArray[np.int64]  # their positions, int64, shape (n,)
+    inputs: NDArray[np.bool_]  # bool, shape (n_points,)
 
     def kernel(self, left: Array, right: Array) -> Array:
         """Returns the kernel over these inputs, float64, shape (len(left), len(right))."""

@@ -47,17 +47,11 @@ _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
 
 
 class Fold(NamedTuple):
-    """The rows of a cross-validation fold, as seen without its held-out rows.
+    """The rows of a cross-validation fold, as seen without its held-out rows."""
 
-    Attributes:
-        held: Which rows are held out, bool, shape (n,).
-        features: float32, shape (n, n_features).
-        y: float64, shape (n,).
-    """
-
-    held: NDArray[np.bool_]
-    features: Features
-    y: Array
+    held: NDArray[np.bool_]  # which rows are held out, bool, shape (n,)
+    features: Features  # float32, shape (n, n_features)
+    y: Array  # float64, shape (n,)
 
 
 class Regressor(Protocol):
@@ -242,21 +236,13 @@ _PRIOR_COVERAGE = 0.9
 
 
 class _Prior(NamedTuple):
-    """Assumptions about an output before anything is measured, in its unit.
+    """Assumptions about an output before anything is measured, in its unit."""
 
-    Attributes:
-        between_settings: Standard deviation of the settings' means.
-        within_setting: Standard deviation over the knobs.
-        noise: Standard deviation of repeated measurements.
-        half_width_unseen: Half-width of 90 % intervals on a setting without measurements.
-        half_width_default_known: Half-width of 90 % intervals on a setting whose default configuration is measured.
-    """
-
-    between_settings: float
-    within_setting: float
-    noise: float
-    half_width_unseen: float
-    half_width_default_known: float
+    between_settings: float  # standard deviation of the settings' means
+    within_setting: float  # standard deviation over the knobs
+    noise: float  # standard deviation of repeated measurements
+    half_width_unseen: float  # half-width of 90 % intervals on a setting without measurements
+    half_width_default_known: float  # half-width of 90 % intervals on a setting whose default configuration is measured
 
 
 # fmt: off

@@ -61,25 +61,15 @@ def relevant_inputs(points: Array) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """Measured rows as arrays.
+    """Measured rows as arrays."""
 
-    Attributes:
-        features: float32, shape (n, n_features), columns `FEATURE_NAMES`.
-        points: Inputs of the Gaussian process, float64, shape (n, n_points), columns `POINT_NAMES`.
-        analytic: What the analytic model predicts for each of `OUTPUTS`, float64, shape (n, n_outputs).
-        measured: What was measured, in the same units, NaN where an output does not apply; same shape.
-        graphs: Fingerprints of the graphs, shape (n,).
-        settings: `setting_key` of each row, shape (n,).
-        reference: Whether the row trains on the default configuration's mini-batches, bool, shape (n,).
-    """
-
-    features: NDArray[np.float32]
-    points: Array
-    analytic: Array
-    measured: Array
-    graphs: NDArray[np.str_]
-    settings: NDArray[np.str_]
-    reference: NDArray[np.bool_]
+    features: NDArray[np.float32]  # float32, shape (n, n_features), columns `FEATURE_NAMES`
+    points: Array  # inputs of the Gaussian process, float64, shape (n, n_points), columns `POINT_NAMES`
+    analytic: Array  # what the analytic model predicts for each of `OUTPUTS`, float64, shape (n, n_outputs)
+    measured: Array  # what was measured, in the same units, NaN where an output does not apply; same shape
+    graphs: NDArray[np.str_]  # fingerprints of the graphs, shape (n,)
+    settings: NDArray[np.str_]  # `setting_key` of each row, shape (n,)
+    reference: NDArray[np.bool_]  # whether the row trains on the default configuration's mini-batches, bool, shape (n,)
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -118,15 +108,10 @@ def no_rows(width: int = len(POINT_NAMES)) -> TrainingRows:
 
 
 class ReferenceKey(NamedTuple):
-    """Key that two accuracies after a fixed number of epochs must share to be compared.
+    """Key that two accuracies after a fixed number of epochs must share to be compared."""
 
-    Attributes:
-        task_and_graph: Their `task_graph_key`.
-        accuracy_budget: Epochs requested for the trials.
-    """
-
-    task_and_graph: str
-    accuracy_budget: int
+    task_and_graph: str  # their `task_graph_key`
+    accuracy_budget: int  # epochs requested for the trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +123,6 @@ class MeasuredSetting:
         asked: The same without a search's values, by which rows are found.
         columns: The configurations, canonical.
         work: Their expected work.
-        measured: As in `TrainingRows`.
         stages: Measured seconds per mini-batch of sampling, gathering and training, float64, shape (n, 3).
         terms: Expected terms of these three and of memory, uncalibrated, float64, shape (n, n_terms) each. A tune fits
             after every trial, and these stay.

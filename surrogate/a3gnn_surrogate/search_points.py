@@ -28,17 +28,11 @@ Positions = slice | NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class SearchPoints:
-    """The search of the tuned setting.
+    """The search of the tuned setting."""
 
-    Attributes:
-        key: `setting_key` of the setting; measurements of others with a search are not comparable.
-        task: The baseline's.
-        names: The names with their values; none without a search.
-    """
-
-    key: str
-    task: Task
-    names: Search
+    key: str  # `setting_key` of the setting; measurements of others with a search are not comparable
+    task: Task  # the baseline's
+    names: Search  # the names with their values; none without a search
 
     @classmethod
     def of(cls, setting: Setting, names: Search) -> SearchPoints:

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from a3gnn.cli.live import _Drawing
+from a3gnn.cli.tune import _Drawing
 from a3gnn.notify import Message
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.history import History

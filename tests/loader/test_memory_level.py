@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from a3gnn.loader import memory_level
-from a3gnn.loader.memory_level import MemoryLevel
+from a3gnn.loader import memory_model
+from a3gnn.loader.memory_model import MemoryLevel
 from a3gnn.process.heap import trim_heap
 from a3gnn.process.memory_guard import host_bytes
 from tests.loader.alone import alone
@@ -83,7 +83,7 @@ def test_a_limit_below_the_memory_in_use_returns_blocks_only_as_memory_grows(mon
         return comes(lambda: looks[0] >= wanted)
 
     level = MemoryLevel(held[0] - 64 * MIB)
-    monkeypatch.setattr(memory_level, "host_bytes", look)
+    monkeypatch.setattr(memory_model, "host_bytes", look)
     with level.watched():
         assert looked()
         assert level.keep(0) == 1

@@ -11,9 +11,8 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS, Metrics
-from a3gnn.page.answer import DISTURBED, SINGLE, UNPROVEN, _memory
 from a3gnn.page.stored_study import StoredStudy
-from a3gnn.page.summary import _may_help
+from a3gnn.page.summary import DISTURBED, SINGLE, UNPROVEN, _may_help, _memory
 from a3gnn.page.views import study_views
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front, front_cells

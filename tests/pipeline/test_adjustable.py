@@ -11,8 +11,8 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.pipeline.adjustable import AdjustablePipeline
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
+from a3gnn.training.adapting.trainer import AdjustablePipeline
 from tests.pipeline.batches import content
 
 FANOUTS = (4, 3)

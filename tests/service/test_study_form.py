@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
-from a3gnn.service.pages.study_form import FIELDS, order_of
+from a3gnn.service.pages.start import FIELDS, order_of
 from a3gnn.service.studies.orders import StudyOrder
 
 

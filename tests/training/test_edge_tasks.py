@@ -13,7 +13,7 @@ from torch_geometric.data import HeteroData
 
 from a3gnn import Task, TrainConfig, predict, predict_edges, predict_links, train
 from a3gnn.errors import ConfigError, GraphError, UsageError
-from a3gnn.evaluation.edge_heuristics import Offsets
+from a3gnn.evaluation.references import Offsets
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.links import LinkModel
 from a3gnn.training.result import TrainResult

@@ -27,17 +27,11 @@ from a3gnn.training.step import Step
 
 
 class Exchanged(NamedTuple):
-    """Counts since the exchange was made, or of a mini-batch.
+    """Counts since the exchange was made, or of a mini-batch."""
 
-    Attributes:
-        rows: Rows of features read, for this rank's mini-batches and for others'.
-        activation_bytes: Bytes of partial sums and of their gradients that the rank sent and received.
-        structure_bytes: Bytes of node ids and edges that the rank sent and received.
-    """
-
-    rows: int = 0
-    activation_bytes: int = 0
-    structure_bytes: int = 0
+    rows: int = 0  # rows of features read, for this rank's mini-batches and for others'
+    activation_bytes: int = 0  # bytes of partial sums and of their gradients that the rank sent and received
+    structure_bytes: int = 0  # bytes of node ids and edges that the rank sent and received
 
 
 class Exchange(Protocol):

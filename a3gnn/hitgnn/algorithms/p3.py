@@ -42,7 +42,6 @@ class PartialSums(Exchange):
 
     Args:
         learner: Its model is narrowed in place.
-        ranks: All ranks.
         stored: The columns of this rank.
         features: Reads these columns.
 
@@ -111,7 +110,6 @@ class SplitOptimizer:
 
     Args:
         inner: Adam over the weights of `split.model`, in their order.
-        split: The model.
     """
 
     def __init__(self, inner: Optimizer, split: SplitModel) -> None:
@@ -165,17 +163,11 @@ class SplitOptimizer:
 
 
 class InputStructure(NamedTuple):
-    """A mini-batch's input nodes, and the edges of its input layer.
+    """A mini-batch's input nodes, and the edges of its input layer."""
 
-    Attributes:
-        n_id: Global ids of the input nodes, int32, shape (num_src,).
-        indptr: int32, shape (num_dst + 1,); destinations are the first of the sources.
-        indices: In-neighbors as positions in `n_id`, int32, shape (num_edges,).
-    """
-
-    n_id: NDArray[np.int32]
-    indptr: NDArray[np.int32]
-    indices: NDArray[np.int32]
+    n_id: NDArray[np.int32]  # global ids of the input nodes, int32, shape (num_src,)
+    indptr: NDArray[np.int32]  # int32, shape (num_dst + 1,); destinations are the first of the sources
+    indices: NDArray[np.int32]  # in-neighbors as positions in `n_id`, int32, shape (num_edges,)
 
     @classmethod
     def of(cls, subgraph: Subgraph) -> Self:
@@ -225,15 +217,10 @@ def _split(lengths: list[int], content: NDArray[np.int32]) -> InputStructure | N
 
 @dataclass(slots=True)
 class Moved:
-    """Bytes to and from other ranks.
+    """Bytes to and from other ranks."""
 
-    Attributes:
-        sent: Bytes to others.
-        received: Bytes from others.
-    """
-
-    sent: int = 0
-    received: int = 0
+    sent: int = 0  # bytes to others
+    received: int = 0  # bytes from others
 
     @property
     def nbytes(self) -> int:
@@ -243,29 +230,18 @@ class Moved:
 
 @dataclass(slots=True)
 class SplitTraffic:
-    """The bytes that a rank has sent and received so far, without those it sends itself.
+    """The bytes that a rank has sent and received so far, without those it sends itself."""
 
-    Attributes:
-        structures: Node ids and edges of the input layers.
-        activations: Partial products, forward.
-        gradients: Gradients of their sums, backward.
-    """
-
-    structures: Moved = field(default_factory=Moved)
-    activations: Moved = field(default_factory=Moved)
-    gradients: Moved = field(default_factory=Moved)
+    structures: Moved = field(default_factory=Moved)  # node ids and edges of the input layers
+    activations: Moved = field(default_factory=Moved)  # partial products, forward
+    gradients: Moved = field(default_factory=Moved)  # gradients of their sums, backward
 
 
 class ColumnPart(NamedTuple):
-    """The input of the first layer for some rank's mini-batch.
+    """The input of the first layer for some rank's mini-batch."""
 
-    Attributes:
-        block: The input layer's block.
-        x: This rank's columns of the input nodes' features, dense, of the weights' dtype, shape (num_src, width).
-    """
-
-    block: LayerBlock
-    x: Tensor
+    block: LayerBlock  # the input layer's block
+    x: Tensor  # this rank's columns of the input nodes' features, dense, of the weights' dtype, shape (num_src, width)
 
 
 class SplitModel(nn.Module):
@@ -280,7 +256,6 @@ class SplitModel(nn.Module):
 
     Args:
         model: The whole model, equal on all ranks; its input layer is narrowed in place to this rank's columns.
-        ranks: All ranks.
         columns: This rank's first column of the features, and the one past its last.
 
     Attributes:

@@ -68,15 +68,21 @@ class AlgorithmEstimate(NamedTuple):
     moved_bytes: float
 
 
+class Devices(NamedTuple):
+    """Devices that train: their platform, the rates of each kind of die of their design, and other conditions."""
+
+    platform: Platform
+    parts: Sequence[Rates]
+    given: Conditions
+
+
 def predict_algorithms(
     algorithms: Iterable[Algorithm],
     counts: Sequence[int],
     graph: Graph,
     task: Task,
     batch_size: int,
-    platform: Platform,
-    parts: Sequence[Rates],
-    given: Conditions,
+    devices: Devices,
     most: int | None = 32,
     notify: Callable[[str], None] = lambda line: None,
 ) -> list[AlgorithmEstimate]:
@@ -91,9 +97,7 @@ def predict_algorithms(
         graph: The graph.
         task: The model, its widths, fanouts and seed.
         batch_size: Seeds of each device's mini-batch.
-        platform: The platform; its number of devices is not used.
-        parts: The design: rates of each kind of die.
-        given: Other conditions of an iteration; beta is not used.
+        devices: Their number and the conditions' beta are not used.
         most: Most iterations counted; None for all. With fanouts 25,10, the mean edges of 32 of them have a standard
             error of 2 % with 64 seeds, and of .5 % with 1,024.
         notify: Receives a line for each algorithm that does not fit the graph and is left out.
@@ -110,7 +114,7 @@ def predict_algorithms(
             except UsageError as error:
                 notify(f"{algorithm.name} on {count} devices is left out: {error}")
                 continue
-            found.append(_estimate(run, like, platform.with_devices(count), parts, given))
+            found.append(_estimate(run, like, devices._replace(platform=devices.platform.with_devices(count))))
     return found
 
 
@@ -140,36 +144,22 @@ def algorithm_lines(found: Sequence[AlgorithmEstimate]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class RankBatch:
-    """A mini-batch that a rank would train.
+    """A mini-batch that a rank would train."""
 
-    Attributes:
-        counts: Nodes and edges, hop by hop.
-        hits: Input nodes whose features are in the rank's memory: whole rows, or its columns of all rows.
-    """
-
-    counts: Counts
-    hits: int
+    counts: Counts  # nodes and edges, hop by hop
+    hits: int  # input nodes whose features are in the rank's memory: whole rows, or its columns of all rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DryRun:
-    """The first epoch of an algorithm, with some of its iterations counted.
-
-    Attributes:
-        algorithm: The algorithm.
-        schedule: The epoch's schedule.
-        iterations: Mini-batches of each counted iteration, by rank; None for an idle rank.
-        widths: Columns of the features that each rank stores.
-        stored_bytes: Features on the fullest rank, dense and in float32.
-        partition_s: Seconds of partitioning.
-    """
+    """The first epoch of an algorithm, with some of its iterations counted."""
 
     algorithm: Algorithm
-    schedule: RankSchedule
-    iterations: list[list[RankBatch | None]]
-    widths: tuple[int, ...]
-    stored_bytes: int
-    partition_s: float
+    schedule: RankSchedule  # the epoch's schedule
+    iterations: list[list[RankBatch | None]]  # mini-batches of each counted iteration, by rank; None for an idle rank
+    widths: tuple[int, ...]  # columns of the features that each rank stores
+    stored_bytes: int  # features on the fullest rank, dense and in float32
+    partition_s: float  # seconds of partitioning
 
     @property
     def ranks(self) -> int:
@@ -223,17 +213,11 @@ def dry_run(
 
 @dataclass(frozen=True, slots=True)
 class PredictedIteration:
-    """The mini-batches that devices train at the same time.
+    """The mini-batches that devices train at the same time."""
 
-    Attributes:
-        work: The work of each device; None for an idle one.
-        hits: Input rows that each device stores itself; 0 for an idle one.
-        widths: Columns of the features that each device stores.
-    """
-
-    work: tuple[Workload | None, ...]
-    hits: tuple[int, ...]
-    widths: tuple[int, ...]
+    work: tuple[Workload | None, ...]  # the work of each device; None for an idle one
+    hits: tuple[int, ...]  # input rows that each device stores itself; 0 for an idle one
+    widths: tuple[int, ...]  # columns of the features that each device stores
 
     @classmethod
     def of(cls, row: Sequence[RankBatch | None], widths: tuple[int, ...], like: Workload) -> Self:
@@ -311,14 +295,12 @@ class PredictedIteration:
         return sum(sums) - sums[rank] + others * sums[rank]
 
 
-def _estimate(
-    run: DryRun, like: Workload, platform: Platform, parts: Sequence[Rates], given: Conditions
-) -> AlgorithmEstimate:
+def _estimate(run: DryRun, like: Workload, devices: Devices) -> AlgorithmEstimate:
     seconds, moved_bytes = 0.0, 0.0
     for row in run.iterations:
         iteration = PredictedIteration.of(row, run.widths, like)
-        seconds += iteration.seconds(platform, parts, given)
-        moved_bytes += iteration.moved_bytes(given)
+        seconds += iteration.seconds(*devices)
+        moved_bytes += iteration.moved_bytes(devices.given)
     scale = len(run.schedule) / len(run.iterations)
     epoch_s, vertices = scale * seconds, scale * sum(one.counts.traversed_nodes for one in run.batches)
     traversed = float(nvtps(vertices, epoch_s))
@@ -332,7 +314,7 @@ def _estimate(
         partition_s=run.partition_s,
         epoch_s=epoch_s,
         nvtps=traversed,
-        nvtps_per_gb_per_s=nvtps_per_gb_per_s(traversed, platform.memory_bytes_per_s),
+        nvtps_per_gb_per_s=nvtps_per_gb_per_s(traversed, devices.platform.memory_bytes_per_s),
         moved_bytes=scale * moved_bytes,
     )
 

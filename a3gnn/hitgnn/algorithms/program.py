@@ -19,7 +19,6 @@ class Program:
     """Assigns nodes and features to ranks one by one (HitGNN, Table II and Listing 2).
 
     Args:
-        graph: The graph.
         ranks: Number of devices.
         name: A name for people; `resume` requires the same name.
         exchange: Makes the exchange between ranks, needed if features are split by columns.

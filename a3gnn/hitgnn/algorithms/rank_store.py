@@ -119,7 +119,6 @@ class RelayedStore:
     Args:
         base: All rows, in host memory.
         stored: The rows that each rank stores.
-        ranks: All ranks.
         device: This rank's device.
     """
 

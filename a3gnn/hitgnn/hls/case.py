@@ -23,28 +23,17 @@ class LayerCase:
 
     A destination's aggregated row consists of `parts` pieces side by side. Edges go to pieces: piece p of destination i
     is `i * parts + p`.
-
-    Attributes:
-        num_sources: Rows of the layer's input.
-        num_destinations: Rows of its output.
-        sources: The source of each edge, uint32, shape (num_edges,).
-        pieces: The piece to which each edge adds, uint32, shape (num_edges,).
-        factors: The factor of each edge's source row, float32, shape (num_edges,).
-        weight: float32, shape (parts * in_columns, out_columns).
-        bias: float32, shape (out_columns,).
-        rectified: Whether ReLU follows.
-        parts: Pieces per destination.
     """
 
-    num_sources: int
-    num_destinations: int
-    sources: NDArray[np.uint32]
-    pieces: NDArray[np.uint32]
-    factors: Floats
-    weight: Floats
-    bias: Floats
-    rectified: bool
-    parts: int
+    num_sources: int  # rows of the layer's input
+    num_destinations: int  # rows of its output
+    sources: NDArray[np.uint32]  # the source of each edge, uint32, shape (num_edges,)
+    pieces: NDArray[np.uint32]  # the piece to which each edge adds, uint32, shape (num_edges,)
+    factors: Floats  # the factor of each edge's source row, float32, shape (num_edges,)
+    weight: Floats  # float32, shape (parts * in_columns, out_columns)
+    bias: Floats  # float32, shape (out_columns,)
+    rectified: bool  # whether ReLU follows
+    parts: int  # pieces per destination
 
     @property
     def in_columns(self) -> int:
@@ -63,17 +52,11 @@ class LayerCase:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A training step: the mini-batch's layers, its features, and the gradient of the last layer's output.
+    """A training step: the mini-batch's layers, its features, and the gradient of the last layer's output."""
 
-    Attributes:
-        layers: The input layer first; each one's destinations are the next one's sources.
-        features: float32, shape (num_sources of the first layer, in_columns).
-        gradient: float32, shape (num_destinations of the last layer, its out_columns).
-    """
-
-    layers: tuple[LayerCase, ...]
-    features: Floats
-    gradient: Floats
+    layers: tuple[LayerCase, ...]  # the input layer first; each one's destinations are the next one's sources
+    features: Floats  # float32, shape (num_sources of the first layer, in_columns)
+    gradient: Floats  # float32, shape (num_destinations of the last layer, its out_columns)
 
     def write(self, path: Path) -> None:
         """Writes the file that the C simulation and the OpenCL host program read."""
@@ -87,19 +70,12 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class LayerResult:
-    """A layer's results, forward and backward; float32, with sizes from `LayerCase`.
+    """A layer's results, forward and backward; float32, with sizes from `LayerCase`."""
 
-    Attributes:
-        out: Output, shape (num_destinations, out_columns).
-        weight_gradient: Shape (parts * in_columns, out_columns).
-        bias_gradient: Shape (out_columns,).
-        source_gradient: Gradient of the layer's input, shape (num_sources, in_columns).
-    """
-
-    out: Floats
-    weight_gradient: Floats
-    bias_gradient: Floats
-    source_gradient: Floats
+    out: Floats  # output, shape (num_destinations, out_columns)
+    weight_gradient: Floats  # shape (parts * in_columns, out_columns)
+    bias_gradient: Floats  # shape (out_columns,)
+    source_gradient: Floats  # gradient of the layer's input, shape (num_sources, in_columns)
 
     @classmethod
     def read(cls, path: Path, case: Case) -> list[Self]:

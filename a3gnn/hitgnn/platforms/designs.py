@@ -23,29 +23,17 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DieGrid:
-    """All designs of one die, and the chosen one. Arrays have the shape (n_designs,).
-
-    Attributes:
-        die: The die.
-        count: Number of equal dies of the FPGA.
-        units: n of each design, scatter-gather units of the aggregate kernel, int64.
-        multipliers: m of each design, multipliers of the update kernel, int64.
-        nvtps: Throughput of the platform, if all dies were like this one, float64.
-        dsps: Share of the die's DSPs, float64.
-        luts: Lower and upper bound for the share of its LUTs, float64 each.
-        fits: Whether each design keeps the ceiling, for LUTs by their upper bound, bool.
-        chosen: Position of Algorithm 4's design: the most NVTPS, and of equals (to a part in 10^9) the fewest DSPs.
-    """
+    """All designs of one die, and the chosen one. Arrays have the shape (n_designs,)."""
 
     die: Die
-    count: int
-    units: Indices
-    multipliers: Indices
-    nvtps: Array
-    dsps: Array
-    luts: tuple[Array, Array]
-    fits: NDArray[np.bool_]
-    chosen: int
+    count: int  # number of equal dies of the FPGA
+    units: Indices  # n of each design, scatter-gather units of the aggregate kernel, int64
+    multipliers: Indices  # m of each design, multipliers of the update kernel, int64
+    nvtps: Array  # throughput of the platform, if all dies were like this one, float64
+    dsps: Array  # share of the die's DSPs, float64
+    luts: tuple[Array, Array]  # lower and upper bound for the share of its LUTs, float64 each
+    fits: NDArray[np.bool_]  # whether each design keeps the ceiling, for LUTs by their upper bound, bool
+    chosen: int  # position of Algorithm 4's design: the most NVTPS, and of equals (to a part in 10^9) the fewest DSPs
 
     @classmethod
     def of(

@@ -36,25 +36,15 @@ DEVICES = (1, 2, 4, 8, 12, 16)
 
 
 class Estimate(NamedTuple):
-    """The prediction for a platform on one workload.
-
-    Attributes:
-        workload: The workload.
-        load_seconds: Reading rows, forward and backward. This and the next two count overlapping time in full.
-        aggregate_seconds: Adding rows along edges.
-        update_seconds: Linear maps.
-        iteration_seconds: An iteration, with overlap.
-        epoch_seconds: An epoch; each iteration gives every device a mini-batch.
-        nvtps: Vertices traversed per second.
-    """
+    """The prediction for a platform on one workload."""
 
     workload: Workload
-    load_seconds: float
-    aggregate_seconds: float
-    update_seconds: float
-    iteration_seconds: float
-    epoch_seconds: float
-    nvtps: float
+    load_seconds: float  # reading rows, forward and backward. This and the next two count overlapping time in full
+    aggregate_seconds: float  # adding rows along edges
+    update_seconds: float  # linear maps
+    iteration_seconds: float  # an iteration, with overlap
+    epoch_seconds: float  # an epoch; each iteration gives every device a mini-batch
+    nvtps: float  # vertices traversed per second
 
 
 class AtBeta(NamedTuple):
@@ -96,27 +86,16 @@ class AtDevices(NamedTuple):
 
 @dataclass(frozen=True)
 class Exploration:
-    """The result of an exploration.
-
-    Attributes:
-        platform: The platform.
-        given: The conditions.
-        ceiling: Share of each resource that a design may take.
-        grids: The grid of each kind of die; none for a GPU.
-        estimates: The prediction for the choice, per workload.
-        betas: The influence of beta.
-        scaling: The influence of the number of devices.
-        seconds: Wall clock of the exploration.
-    """
+    """The result of an exploration."""
 
     platform: Platform
     given: Conditions
-    ceiling: float
-    grids: tuple[DieGrid, ...]
-    estimates: tuple[Estimate, ...]
-    betas: tuple[AtBeta, ...]
-    scaling: tuple[AtDevices, ...]
-    seconds: float
+    ceiling: float  # share of each resource that a design may take
+    grids: tuple[DieGrid, ...]  # the grid of each kind of die; none for a GPU
+    estimates: tuple[Estimate, ...]  # the prediction for the choice, per workload
+    betas: tuple[AtBeta, ...]  # the influence of beta
+    scaling: tuple[AtDevices, ...]  # the influence of the number of devices
+    seconds: float  # wall clock of the exploration
 
     @property
     def design(self) -> tuple[int, int] | None:

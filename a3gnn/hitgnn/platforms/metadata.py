@@ -30,17 +30,11 @@ _KINDS = {"host": ("cpu",), "device": ("fpga", "gpu")}
 
 @dataclass(frozen=True, slots=True)
 class Die:
-    """A super logic region of an FPGA, with a memory channel of its own.
+    """A super logic region of an FPGA, with a memory channel of its own."""
 
-    Attributes:
-        dsps: DSP slices that kernels may take.
-        luts: Look-up tables that kernels may take.
-        memory_bytes_per_s: Bandwidth of the memory at this die.
-    """
-
-    dsps: int
-    luts: int
-    memory_bytes_per_s: float
+    dsps: int  # DSP slices that kernels may take
+    luts: int  # look-up tables that kernels may take
+    memory_bytes_per_s: float  # bandwidth of the memory at this die
 
     def __post_init__(self) -> None:
         whole_number("dsps", self.dsps, 1, "DSP slices of the die")
@@ -84,21 +78,13 @@ class Kernels:
 
 @dataclass(frozen=True, slots=True)
 class Fpga:
-    """An FPGA, die by die.
+    """An FPGA, die by die."""
 
-    Attributes:
-        name: The FPGA's name for people.
-        source: Where its figures come from.
-        frequency_hz: Clock of the kernels.
-        dies: Its dies; each has a design of its own.
-        kernels: Resources of the kernels.
-    """
-
-    name: str
-    source: str
-    frequency_hz: float
-    dies: tuple[Die, ...]
-    kernels: Kernels
+    name: str  # the FPGA's name for people
+    source: str  # where its figures come from
+    frequency_hz: float  # clock of the kernels
+    dies: tuple[Die, ...]  # its dies; each has a design of its own
+    kernels: Kernels  # resources of the kernels
 
     def __post_init__(self) -> None:
         _text("name", self.name)
@@ -138,21 +124,13 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A host with equal devices, each on a link of its own.
+    """A host with equal devices, each on a link of its own."""
 
-    Attributes:
-        source: Where its figures come from.
-        host: Samples, holds every feature row, and averages gradients.
-        device: The type of each device.
-        num_devices: Number of devices.
-        link_bytes_per_s: Bandwidth between the host and one device.
-    """
-
-    source: str
-    host: Processor
-    device: Fpga | Processor
+    source: str  # where its figures come from
+    host: Processor  # samples, holds every feature row, and averages gradients
+    device: Fpga | Processor  # the type of each device
     num_devices: int
-    link_bytes_per_s: float
+    link_bytes_per_s: float  # bandwidth between the host and one device
 
     def __post_init__(self) -> None:
         _text("source", self.source)

@@ -50,37 +50,22 @@ class Conditions:
 
 
 class Rates(NamedTuple):
-    """The speeds of designs; arrays are float64, shape (n_designs,).
+    """The speeds of designs; arrays are float64, shape (n_designs,)."""
 
-    Attributes:
-        aggregated_values_per_s: float32 values added per second.
-        multiplications_per_s: Multiply-accumulates per second.
-        memory_bytes_per_s: Bandwidth of the memory that is read.
-        pipelined: Whether loading, aggregation and update overlap.
-        share: Share of a device's mini-batch that this part of the device computes.
-    """
-
-    aggregated_values_per_s: Array
-    multiplications_per_s: Array
-    memory_bytes_per_s: float
-    pipelined: bool
-    share: float
+    aggregated_values_per_s: Array  # float32 values added per second
+    multiplications_per_s: Array  # multiply-accumulates per second
+    memory_bytes_per_s: float  # bandwidth of the memory that is read
+    pipelined: bool  # whether loading, aggregation and update overlap
+    share: float  # share of a device's mini-batch that this part of the device computes
 
 
 class LayerSeconds(NamedTuple):
-    """The seconds of a layer; arrays are float64, shape (n_designs,).
+    """The seconds of a layer; arrays are float64, shape (n_designs,)."""
 
-    Attributes:
-        load: Reading rows, from the device's memory and from the host.
-        aggregate: Adding rows along edges.
-        update: Linear maps.
-        whole: The whole layer, with overlap if the device pipelines.
-    """
-
-    load: Array
-    aggregate: Array
-    update: Array
-    whole: Array
+    load: Array  # reading rows, from the device's memory and from the host
+    aggregate: Array  # adding rows along edges
+    update: Array  # linear maps
+    whole: Array  # the whole layer, with overlap if the device pipelines
 
 
 def die_rates(fpga: Fpga, die: Die, units: NDArray[np.int64], multipliers: NDArray[np.int64]) -> Rates:

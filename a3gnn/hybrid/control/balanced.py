@@ -23,19 +23,12 @@ _IN_A_ROW = 2
 
 
 class _Trial(NamedTuple):
-    """A change that is not judged yet.
+    """A change that is not judged yet."""
 
-    Attributes:
-        before: The division before the change.
-        cost: Measured cost of that division: seconds per mini-batch for a change of shares, per seed for threads.
-        error: Standard error of `cost`.
-        step: Threads that a trainer got (1) or gave (-1); 0 for a change of shares.
-    """
-
-    before: Assignment
-    cost: float
-    error: float
-    step: int
+    before: Assignment  # the division before the change
+    cost: float  # measured cost of that division: seconds per mini-batch for a change of shares, per seed for threads
+    error: float  # standard error of `cost`
+    step: int  # threads that a trainer got (1) or gave (-1); 0 for a change of shares
 
 
 class Balanced:

@@ -24,19 +24,12 @@ PATIENCE = 2
 
 
 class Drift(NamedTuple):
-    """A stage whose time has changed.
+    """A stage whose time has changed."""
 
-    Attributes:
-        stage: sampling, loading or synchronization; or a trainer's propagation or transfer.
-        trainer: The trainer's number; None for a stage of all trainers.
-        before_s: Former seconds per mini-batch.
-        now_s: Present seconds per mini-batch.
-    """
-
-    stage: str
-    trainer: int | None
-    before_s: float
-    now_s: float
+    stage: str  # sampling, loading or synchronization; or a trainer's propagation or transfer
+    trainer: int | None  # the trainer's number; None for a stage of all trainers
+    before_s: float  # former seconds per mini-batch
+    now_s: float  # present seconds per mini-batch
 
     @property
     def slower(self) -> bool:

@@ -76,7 +76,6 @@ class Divisions:
     """Ways to divide the mini-batch and the threads of one assignment.
 
     Args:
-        like: The assignment.
         table: float64, shape (5, n_divisions): seeds that processors train, seeds that accelerators sample, and the
             threads of sampling, loading and training.
 
@@ -150,7 +149,6 @@ class FittedScaling:
     than one pair at once, leave a trainer out, and go back.
 
     Args:
-        bounds: Bounds of shares.
         schedule: The stages that overlap.
         hysteresis: Least gain that counts, as a share of the time.
     """
@@ -250,15 +248,10 @@ class FittedScaling:
 
 
 class _Probe(NamedTuple):
-    """A change of one number of a division, tried although the fit expects no gain.
+    """A change of one number of a division, tried although the fit expects no gain."""
 
-    Attributes:
-        axis: The attribute of `Divisions` with the number.
-        factor: The factor by which it is changed.
-    """
-
-    axis: Literal["processor", "there", "loading"]
-    factor: float
+    axis: Literal["processor", "there", "loading"]  # the attribute of `Divisions` with the number
+    factor: float  # the factor by which it is changed
 
     def near(self, divisions: Divisions, best: Assignment) -> NDArray[np.bool_]:
         """Returns a mask of the divisions with about `factor` times the number of `best`; none if that is 0."""

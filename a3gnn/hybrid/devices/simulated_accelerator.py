@@ -114,23 +114,14 @@ def sampled_bytes(counts: Counts) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A kernel, or a function on the host.
+    """A kernel, or a function on the host."""
 
-    Attributes:
-        flops: Multiplications and additions.
-        moved_bytes: Bytes read from and written to the memory beside the trainer.
-        chip_bytes: The part of `moved_bytes` that stays on the chip if kernels are pipelined: intermediate results.
-        rows: Rows of a matrix product; 0 for other operations (aggregation, activation, update of weights).
-        layer: The layer. Aggregation and update of one layer and direction are pipelined.
-        backward: Whether it belongs to the backward pass.
-    """
-
-    flops: float
-    moved_bytes: float
-    chip_bytes: float
-    rows: float
-    layer: int
-    backward: bool
+    flops: float  # multiplications and additions
+    moved_bytes: float  # bytes read from and written to the memory beside the trainer
+    chip_bytes: float  # the part of `moved_bytes` that stays on the chip if kernels are pipelined: intermediate results
+    rows: float  # rows of a matrix product; 0 for other operations (aggregation, activation, update of weights)
+    layer: int  # the layer. Aggregation and update of one layer and direction are pipelined
+    backward: bool  # whether it belongs to the backward pass
 
 
 def operations(model: SimulatedModel, counts: Counts) -> Iterator[Operation]:

@@ -179,19 +179,12 @@ class Trainers:
 
 
 class OpenTrainers(NamedTuple):
-    """Requested trainers, opened for a machine, a graph and a configuration.
+    """Requested trainers, opened for a machine, a graph and a configuration."""
 
-    Attributes:
-        asked: The request.
-        devices: The device of each trainer.
-        assignment: The division of a mini-batch.
-        why: A line for people on the division, if the performance model chose it.
-    """
-
-    asked: Trainers
-    devices: tuple[Device, ...]
-    assignment: Assignment
-    why: str | None = None
+    asked: Trainers  # the request
+    devices: tuple[Device, ...]  # the device of each trainer
+    assignment: Assignment  # the division of a mini-batch
+    why: str | None = None  # a line for people on the division, if the performance model chose it
 
     @property
     def lines(self) -> list[str]:

@@ -132,17 +132,11 @@ class Synchronizer:
 
 @dataclass(frozen=True, slots=True)
 class DevicePeers:
-    """The other trainers, as seen by one of them; implements `Peers`. Devices may be of different kinds.
+    """The other trainers, as seen by one of them; implements `Peers`. Devices may be of different kinds."""
 
-    Attributes:
-        trainer: The trainer's place.
-        device: The trainer's device.
-        synchronizer: Exchanges the trainers' values.
-    """
-
-    trainer: int
-    device: Device
-    synchronizer: Synchronizer
+    trainer: int  # the trainer's place
+    device: Device  # the trainer's device
+    synchronizer: Synchronizer  # exchanges the trainers' values
 
     def sum(self, values: Tensor) -> None:
         """Replaces `values` with their sum over all trainers."""

@@ -128,7 +128,7 @@ def _backward(
     rows, written = as_array(grad.contiguous()), as_array(out)
     gated = np.empty((0, 0), dtype=written.dtype) if alive is None else as_array(alive.detach())
     own_column = out.shape[1] if aggregator == "mean" else 0
-    kernel = partial(collect, rows, own_column, own, weights, block.by_source, gated, np.float32(scale), written)
+    kernel = partial(collect, rows, own_column, own, weights, block.by_source, (gated, np.float32(scale)), written)
     pool.in_chunks(kernel, block.num_src, pool.grain(block.num_src, 4 * (out.numel() + out.shape[1] * len(weights))))
     return out
 
@@ -156,7 +156,7 @@ class _Sum(torch.autograd.Function):
             return None, by_onto, None, None
         block, by_x = ctx.block, grad.new_empty(ctx.shape)
         rows, weights = grad.contiguous().numpy(), ctx.weights.numpy()
-        kernel = partial(collect, rows, 0, _NONE, weights, block.by_source, _NO_ROWS, np.float32(1), by_x.numpy())
+        kernel = partial(collect, rows, 0, _NONE, weights, block.by_source, (_NO_ROWS, np.float32(1)), by_x.numpy())
         moved = 4 * (by_x.numel() + by_x.shape[1] * len(weights))
         pool.in_chunks(kernel, block.num_src, pool.grain(block.num_src, moved))
         return by_x, by_onto, None, None

@@ -22,9 +22,6 @@ from a3gnn.models.layers.activation import Dropout
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.layers.compiled import array_of, gradients, like, over, sum_dtype
 
-# Targets per partial sum of a gradient by weights. Guess.
-_BLOCK = 512
-
 
 def attention_of(block: LayerBlock, scores: Tensor, dropout: Dropout) -> Tensor:
     """Returns the softmax of each target's scores after `dropout`, by slot, shape (num_edges, heads).
@@ -219,8 +216,8 @@ class _PairScores(torch.autograd.Function):
         out = source.new_empty(block.num_edges, source.shape[1])
         ctx.block, ctx.slope = block, slope
         ctx.save_for_backward(source, target, added, weight)
-        rows = (array_of(source), array_of(target), _optional(added))
-        given = (block.csr, *rows, array_of(weight.clone()), sum_dtype(source).type(slope))
+        scorer = (array_of(weight.clone()), sum_dtype(source).type(slope))
+        given = (block.csr, (array_of(source), array_of(target)), _optional(added), scorer)
         over(kernels.pair_scores, block.num_dst, block.num_edges * weight.numel(), *given, out.numpy())
         return out
 
@@ -231,13 +228,13 @@ class _PairScores(torch.autograd.Function):
         if torch.is_grad_enabled():
             by_torch = partial(pair_scores_by_torch, block, ctx.slope)
             return *gradients(by_torch, (source, target, added, weight), ctx.needs_input_grad, grad), None, None
-        rows = ((array_of(source), array_of(target)), _optional(added))
-        given = (*rows, array_of(weight.clone()), sum_dtype(source).type(ctx.slope), array_of(grad))
+        scorer = (array_of(weight.clone()), sum_dtype(source).type(ctx.slope))
+        given = ((array_of(source), array_of(target)), _optional(added), scorer, array_of(grad))
         by_source, by_target = like(source), like(target)
         by_added = None if added is None else like(added)
-        parts = max(1, -(-block.num_dst // _BLOCK))
+        parts = max(1, -(-block.num_dst // kernels.BLOCK))
         by_weight, size = weight.new_empty(parts, *weight.shape), block.num_edges * weight.numel()
-        written = (by_target.numpy(), _optional(by_added), by_weight.numpy(), _BLOCK)
+        written = (_optional(by_added), (by_target.numpy(), by_weight.numpy()))
         over(kernels.pair_gradient_by_target, parts, size, block.csr, *given, *written)
         over(kernels.pair_gradient_by_source, block.num_src, size, block.by_source, *given, by_source.numpy())
         return by_source, by_target, by_added, by_weight.sum(dim=0), None, None

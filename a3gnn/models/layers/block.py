@@ -37,7 +37,6 @@ class LayerBlock:
     Attributes:
         indptr: int32 or int64, shape (num_dst + 1,).
         indices: Positions among the sources, same dtype, shape (num_edges,).
-        num_src: Number of sources.
         dst: The destinations' positions among the sources: a slice, or int64 of shape (num_dst,).
         in_degrees: Each source's in-degree in the whole (sampled) graph, without self loops, float32,
             shape (num_src,); only GCN reads it. With weights it is the sum of `weighted_degrees`.

@@ -37,7 +37,6 @@ class EdgeAttention(Layer):
     Heads are concatenated, or averaged in the last layer.
 
     Attributes:
-        heads: Number of heads.
         width: Columns of each head.
         edge_rows: Mapped rows that the scores gather or compute per edge.
         edge_dim: Columns of the edges' attributes; 0 without any.

@@ -239,17 +239,17 @@ class _Attend(torch.autograd.Function):
         by_source[:] = 0
         attention = (weights.numpy(), ctx.scale)
         scores = (source.numpy(), target.numpy())
-        kernel = partial(kernels.score_gradients, given, edges, scores, *attention, x, by_slot, by_target)
+        kernel = partial(kernels.score_gradients, given, edges, scores, attention, x, by_slot, by_target)
         moved = _moved(block, rows, len(source_map))
         pool.in_chunks(kernel, block.num_dst, pool.grain(block.num_dst, moved))
         kernels.sum_by_source(edges, by_slot, by_source)
         by_x = None
         if ctx.needs_input_grad[0]:
             by_x = torch.empty_like(rows)
-            maps = (source_map.detach().numpy(), target_map.detach().numpy())
-            alive = np.empty((0, 0), dtype=x.dtype) if ctx.before is None else x
-            alive_scale = np.float32(1) if ctx.before is None else ctx.before.scale
-            arguments = (*attention, block.by_source, (by_source, by_target), maps, alive, alive_scale, as_array(by_x))
+            scorers = ((by_source, source_map.detach().numpy()), (by_target, target_map.detach().numpy()))
+            none = (np.empty((0, 0), dtype=x.dtype), np.float32(1))
+            activated = none if ctx.before is None else (x, ctx.before.scale)
+            arguments = (attention, block.by_source, scorers, activated, as_array(by_x))
             kernel = partial(kernels.collect_attended, given, edges, *arguments)
             pool.in_chunks(kernel, block.num_src, pool.grain(block.num_src, moved))
         by_maps = (_map_gradient(by_source, rows), _map_gradient(by_target, rows[: block.num_dst]))

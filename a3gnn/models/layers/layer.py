@@ -37,23 +37,14 @@ PYG_NORMS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class LayerShapes:
-    """The shapes that a layer's cost depends on.
+    """The shapes that a layer's cost depends on."""
 
-    Attributes:
-        num_src: Rows to map if the map comes first.
-        num_dst: Rows to map if the map comes last.
-        num_edges: Rows to aggregate in both cases.
-        sparse: Whether the input is sparse CSR.
-        trains: Whether gradients are computed.
-        needs_input: Whether gradients reach the layer's input.
-    """
-
-    num_src: int
-    num_dst: int
-    num_edges: int
-    sparse: bool = False
-    trains: bool = False
-    needs_input: bool = False
+    num_src: int  # rows to map if the map comes first
+    num_dst: int  # rows to map if the map comes last
+    num_edges: int  # rows to aggregate in both cases
+    sparse: bool = False  # whether the input is sparse CSR
+    trains: bool = False  # whether gradients are computed
+    needs_input: bool = False  # whether gradients reach the layer's input
 
     def map_first(self, in_channels: float, out_channels: int) -> float:
         """Returns the cost of mapping every source and aggregating the mapped rows, in bytes moved."""
@@ -170,10 +161,7 @@ class Layer(nn.Module, ABC):
     def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
         """Returns the destinations' output, shape (num_dst, out_channels).
 
-        Args:
-            block: See `linear_part`.
-            linear_part: The output of `linear_part`, summed over all columns of the input.
-            seed: See `forward`.
+        `linear_part` is summed over all columns of the input; other arguments are as for `forward`.
         """
 
     @abstractmethod

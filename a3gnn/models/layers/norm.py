@@ -80,12 +80,12 @@ class _NormRelu(torch.autograd.Function):
         given, rows, deviation = grad.contiguous().numpy(), ctx.rows, ctx.deviation
         sums, products = (
             part.sum(axis=0, dtype=np.float64)
-            for part in _by_block(rows, partial(block_gradients, given, rows, *ctx.columns))
+            for part in _by_block(rows, partial(block_gradients, given, rows, ctx.columns))
         )
         offset, slope = sums / len(rows), products * deviation**2 / len(rows)
         by_x = torch.empty_like(grad, memory_format=torch.contiguous_format)
         ends = [part.astype(np.float32) for part in (offset, slope)]
-        kernel = partial(input_gradient, given, rows, *ctx.columns, *ends, by_x.numpy())
+        kernel = partial(input_gradient, given, rows, ctx.columns, *ends, by_x.numpy())
         pool.in_chunks(kernel, len(rows), pool.grain(len(rows), 3 * rows.nbytes))
         by_weight, by_bias = (torch.from_numpy(part.astype(np.float32)) for part in (products * deviation, sums))
         return by_x, by_weight, by_bias, None

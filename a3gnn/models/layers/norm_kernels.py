@@ -6,14 +6,19 @@ do not depend on how `a3gnn.threads.pool` splits them, so the split doesn't chan
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.storage.compiled import njit
 
-#: Rows of a block. Float32 sums of so few rows lose only a bit or two. Guess.
+#: Rows of a block. A float32 sum of 64 positive numbers is off by 2 units in the last place (root mean square), of
+#: 1,024 by 8.
 BLOCK_ROWS = 64
 _ZERO = np.float32(0)
+#: float32, shape (width,) each.
+Columns: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
 
 @njit(cache=True, nogil=True)
@@ -70,9 +75,7 @@ def scale_and_rectify(
 def block_gradients(
     grad: NDArray[np.float32],
     x: NDArray[np.float32],
-    mean: NDArray[np.float32],
-    scale: NDArray[np.float32],
-    shift: NDArray[np.float32],
+    columns: Columns,
     sums: NDArray[np.float32],
     products: NDArray[np.float32],
     low: int,
@@ -83,15 +86,13 @@ def block_gradients(
     Args:
         grad: Gradient by the output of `scale_and_rectify`, shape (n_rows, width).
         x: Its input.
-        mean: Shape (width,).
-        scale: Its input.
-        shift: Its input.
+        columns: Each column's mean, scale and shift.
         sums: Written, shape (n_blocks, width).
         products: Written, shape (n_blocks, width).
         low: First block.
         high: Past the last block.
     """
-    width = x.shape[1]
+    (mean, scale, shift), width = columns, x.shape[1]
     passed = np.empty(width, dtype=np.float32)
     for b in range(low, high):
         total, product = sums[b], products[b]
@@ -112,9 +113,7 @@ def block_gradients(
 def input_gradient(
     grad: NDArray[np.float32],
     x: NDArray[np.float32],
-    mean: NDArray[np.float32],
-    scale: NDArray[np.float32],
-    shift: NDArray[np.float32],
+    columns: Columns,
     offset: NDArray[np.float32],
     slope: NDArray[np.float32],
     out: NDArray[np.float32],
@@ -125,7 +124,7 @@ def input_gradient(
 
     `passed` is `grad` after ReLU's gradient.
     """
-    width = x.shape[1]
+    (mean, scale, shift), width = columns, x.shape[1]
     for i in range(low, high):
         given, row, written = grad[i], x[i], out[i]
         for j in range(width):
@@ -138,5 +137,6 @@ def warm_up() -> None:
     rows = np.zeros((1, 1), dtype=np.float32)
     block_moments(rows, rows.copy(), rows.copy(), 0, 1)
     scale_and_rectify(rows, rows[0], rows[0], rows.copy(), 0, 1)
-    block_gradients(rows, rows, rows[0], rows[0], rows[0], rows.copy(), rows.copy(), 0, 1)
-    input_gradient(rows, rows, rows[0], rows[0], rows[0], rows[0], rows[0], rows.copy(), 0, 1)
+    columns = (rows[0], rows[0], rows[0])
+    block_gradients(rows, rows, columns, rows.copy(), rows.copy(), 0, 1)
+    input_gradient(rows, rows, columns, rows[0], rows[0], rows.copy(), 0, 1)

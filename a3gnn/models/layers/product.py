@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-#: Rows of the shortest window, and windows per mini-batch, both as exponents of 2. A product is padded by less than a
-#: sixteenth. Guesses.
+#: Rows of the shortest window, and windows per mini-batch, both as exponents of 2. A mini-batch has 16 to 31 windows: a
+#: product is padded by less than a sixteenth, and each doubling of the rows has 17 shapes, each compiled in the time of
+#: one product (docs/design/engine.md).
 _LEAST_BITS, _WINDOW_BITS = 6, 5
 
 

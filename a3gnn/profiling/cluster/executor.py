@@ -29,15 +29,10 @@ _MOST_LOST = 3
 
 
 class Place(NamedTuple):
-    """The machine that runs a study's trials.
-
-    Attributes:
-        machine: The machine.
-        source: The actor that stands for the study in the count of studies, and sends graphs to the machine.
-    """
+    """The machine that runs a study's trials."""
 
     machine: ClusterNode
-    source: Any
+    source: Any  # the actor that stands for the study in the count of studies, and sends graphs to the machine
 
 
 class _LostError(Exception):

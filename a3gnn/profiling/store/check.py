@@ -50,15 +50,10 @@ class Fault(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The result of a check.
+    """The result of a check."""
 
-    Attributes:
-        sound: The measurements without faults by row, in order.
-        faults: The faults of other rows, and of the whole file.
-    """
-
-    sound: dict[str, Measurement]
-    faults: tuple[Fault, ...]
+    sound: dict[str, Measurement]  # the measurements without faults by row, in order
+    faults: tuple[Fault, ...]  # the faults of other rows, and of the whole file
 
     @property
     def num_rows(self) -> int:
@@ -73,15 +68,10 @@ class Checked(NamedTuple):
 
 
 class ExaminedRow(NamedTuple):
-    """The result for one row.
+    """The result for one row."""
 
-    Attributes:
-        measurement: The row's measurement; None if the row has a fault.
-        faults: The rule and the value found, for each fault.
-    """
-
-    measurement: Measurement | None
-    faults: tuple[str, ...] = ()
+    measurement: Measurement | None  # the row's measurement; None if the row has a fault
+    faults: tuple[str, ...] = ()  # the rule and the value found, for each fault
 
 
 def check_file(path: str | Path, most_faults: int | None = None) -> Checked:

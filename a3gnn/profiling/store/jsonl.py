@@ -22,15 +22,10 @@ _TYPED = "typed.jsonl.gz"
 
 
 class RowLines(NamedTuple):
-    """The unparsed lines of a file of measurements.
+    """The unparsed lines of a file of measurements."""
 
-    Attributes:
-        provenance: The origin of the rows, if the file states it.
-        rows: Each row's line, by its number in the file, from 1 on.
-    """
-
-    provenance: Provenance | None
-    rows: dict[int, str]
+    provenance: Provenance | None  # the origin of the rows, if the file states it
+    rows: dict[int, str]  # each row's line, by its number in the file, from 1 on
 
 
 def write_measurements(path: str | Path, measurements: Iterable[Measurement], *, provenance: bool = False) -> int:

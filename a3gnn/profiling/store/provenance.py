@@ -48,25 +48,15 @@ class Holding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The origin of exported rows.
+    """The origin of exported rows."""
 
-    Attributes:
-        a3gnn: The version that exported them.
-        exported: Time of the export, ISO 8601, UTC.
-        graphs: Names of their graphs.
-        machines: Descriptions of their machines.
-        versions: Their measurement versions.
-        measured: Times of the first and the last measurement, ISO 8601, UTC; empty without rows.
-        hashes: A hash of each row's line, in order, which shows changed and lost rows.
-    """
-
-    a3gnn: str
-    exported: str
-    graphs: tuple[str, ...]
-    machines: tuple[str, ...]
-    versions: tuple[int, ...]
-    measured: tuple[str, ...]
-    hashes: tuple[str, ...]
+    a3gnn: str  # the version that exported them
+    exported: str  # time of the export, ISO 8601, UTC
+    graphs: tuple[str, ...]  # names of their graphs
+    machines: tuple[str, ...]  # descriptions of their machines
+    versions: tuple[int, ...]  # their measurement versions
+    measured: tuple[str, ...]  # times of the first and the last measurement, ISO 8601, UTC; empty without rows
+    hashes: tuple[str, ...]  # a hash of each row's line, in order, which shows changed and lost rows
 
     @classmethod
     def of(cls, measurements: Sequence[Measurement], lines: Sequence[str]) -> Self:

@@ -41,29 +41,17 @@ _CONVERT = "convert it with a3gnn graph convert SPEC FOLDER, and put the folder 
 
 @dataclass(frozen=True, slots=True)
 class KnownGraph:
-    """A registered graph.
-
-    Attributes:
-        id: Its number.
-        name: A name for people.
-        origin: path, upload or synthetic.
-        source: The dataset, as the user named it.
-        spec: The dataset that loads it on the server.
-        fingerprint: Fingerprint of its content.
-        home: The home folder of the server that can load it; None if any server can.
-        created: Time of registration, in seconds since 1970.
-        about: Its characteristics.
-    """
+    """A registered graph."""
 
     id: int
-    name: str
-    origin: str
-    source: str
-    spec: str
-    fingerprint: str
-    home: str | None
-    created: float
-    about: Mapping[str, Any]
+    name: str  # a name for people
+    origin: str  # path, upload or synthetic
+    source: str  # the dataset, as the user named it
+    spec: str  # the dataset that loads it on the server
+    fingerprint: str  # fingerprint of its content
+    home: str | None  # the home folder of the server that can load it; None if any server can
+    created: float  # time of registration, in seconds since 1970
+    about: Mapping[str, Any]  # its characteristics
 
     @classmethod
     def of_row(cls, row: sa.RowMapping) -> Self:

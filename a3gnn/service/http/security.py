@@ -219,17 +219,11 @@ def _request_id(scope: Scope) -> str:
 
 
 class BodyLimit(NamedTuple):
-    """How large a request's body may be.
+    """How large a request's body may be."""
 
-    Attributes:
-        most: Most bytes.
-        remedy: What helps if it has more.
-        seconds: Seconds that it may take, besides those that `_LEAST_RATE` earns.
-    """
-
-    most: int
-    remedy: str
-    seconds: float = 20.0
+    most: int  # most bytes
+    remedy: str  # what helps if it has more
+    seconds: float = 20.0  # seconds that it may take, besides those that `_LEAST_RATE` earns
 
     def too_large(self) -> ProblemDetails:
         """Returns the problem for a larger body."""

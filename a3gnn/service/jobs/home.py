@@ -173,17 +173,11 @@ class Places:
 
 
 class LogLine(NamedTuple):
-    """One line of the log.
+    """One line of the log."""
 
-    Attributes:
-        id: The byte at which the next line begins, from which a reader continues.
-        kind: line (of output), trial (one has ended), phase or status.
-        data: The text, the trial's number, the phase or the status; and the time in seconds since 1970.
-    """
-
-    id: int
-    kind: str
-    data: dict[str, Any]
+    id: int  # the byte at which the next line begins, from which a reader continues
+    kind: str  # line (of output), trial (one has ended), phase or status
+    data: dict[str, Any]  # the text, the trial's number, the phase or the status; and the time in seconds since 1970
 
     @property
     def is_last(self) -> bool:

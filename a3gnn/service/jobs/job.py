@@ -24,41 +24,23 @@ ACTIVE: tuple[Status, ...] = ("queued", "running")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One row of the queue.
+    """One row of the queue."""
 
-    Attributes:
-        id: Its number, never reused.
-        kind: study or training.
-        name: A name for people.
-        graph: The number of its graph.
-        study: For a training, the number of the study whose choice it trains.
-        arguments: Arguments of `tune` or `train`, as JSON types.
-        status: Where it is in its life; see `Status`.
-        stop_asked: Whether it was asked to stop and has not stopped yet.
-        home: The home folder that its files are in or must be in; None if any server may begin it.
-        created: Time of the request, in seconds since 1970.
-        started: Time when it last began; None before.
-        ended: Time when it last ended; None before.
-        error: The problem that made it fail (`a3gnn.service.http.problems`); None if it did not.
-        summary: Its last line and, for a study, the number of trials.
-        deleted: Time when it went to the trash; None if it is not there.
-    """
-
-    id: int
-    kind: JobKind
-    name: str
+    id: int  # its number, never reused
+    kind: JobKind  # study or training
+    name: str  # a name for people
     graph: int
-    study: int | None
-    arguments: Mapping[str, Any]
-    status: Status
-    stop_asked: bool
-    home: str | None
-    created: float
-    started: float | None
-    ended: float | None
-    error: Mapping[str, Any] | None
-    summary: Mapping[str, Any]
-    deleted: float | None = None
+    study: int | None  # for a training, the number of the study whose choice it trains
+    arguments: Mapping[str, Any]  # arguments of `tune` or `train`, as JSON types
+    status: Status  # where it is in its life; see `Status`
+    stop_asked: bool  # whether it was asked to stop and has not stopped yet
+    home: str | None  # the home folder that its files are in or must be in; None if any server may begin it
+    created: float  # time of the request, in seconds since 1970
+    started: float | None  # time when it last began; None before
+    ended: float | None  # time when it last ended; None before
+    error: Mapping[str, Any] | None  # the problem that made it fail (`a3gnn.service.http.problems`); None if it did not
+    summary: Mapping[str, Any]  # its last line and, for a study, the number of trials
+    deleted: float | None = None  # time when it went to the trash; None if it is not there
 
     @property
     def active(self) -> bool:

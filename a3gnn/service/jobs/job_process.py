@@ -42,7 +42,6 @@ class RunningJob:
 
     Args:
         job: The job to run.
-        folder: Its folder.
         lock: The open lock file, closed when the process has ended.
         arguments: The arguments of `tune` or `train`.
         grace_s: Seconds after which a process that must end is killed. One that may choose first has as long as nobody

@@ -32,27 +32,16 @@ _HAS_ENDED = JOBS.c.status.in_(("finished", "stopped", "failed"))
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """A query of the newest jobs that match all given fields.
+    """A query of the newest jobs that match all given fields."""
 
-    Attributes:
-        kind: Study or training.
-        statuses: Jobs with any of these statuses; empty for all.
-        graph: Jobs of the graph with this number.
-        study: Trainings of the study with this number.
-        before: Jobs with a smaller number, for the next page.
-        limit: Most jobs returned.
-        deleted: Whether to list the trash instead.
-        words: Part of the job's or the graph's name, in any case, or the job's number; "" for all.
-    """
-
-    kind: JobKind
-    statuses: tuple[str, ...] = ()
-    graph: int | None = None
-    study: int | None = None
-    before: int | None = None
-    limit: int = ON_A_PAGE
-    deleted: bool = False
-    words: str = ""
+    kind: JobKind  # study or training
+    statuses: tuple[str, ...] = ()  # jobs with any of these statuses; empty for all
+    graph: int | None = None  # jobs of the graph with this number
+    study: int | None = None  # trainings of the study with this number
+    before: int | None = None  # jobs with a smaller number, for the next page
+    limit: int = ON_A_PAGE  # most jobs returned
+    deleted: bool = False  # whether to list the trash instead
+    words: str = ""  # part of the job's or the graph's name, in any case, or the job's number; "" for all
 
     def select(self) -> sa.Select[Any]:
         """Returns the query of these jobs' rows, newest first."""

@@ -26,15 +26,10 @@ _TASK_FIELDS = {
 
 
 class Snippet(NamedTuple):
-    """Text to copy.
+    """Text to copy."""
 
-    Attributes:
-        language: The heading.
-        text: Lines to copy.
-    """
-
-    language: str
-    text: str
+    language: str  # the heading
+    text: str  # lines to copy
 
 
 def study_code(study: Job, graph: KnownGraph, url: str, has_token: bool) -> list[Snippet]:

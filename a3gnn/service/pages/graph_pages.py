@@ -179,19 +179,12 @@ _MARK = "meta.json"
 
 
 class FolderEntry(NamedTuple):
-    """A graph or a folder.
-
-    Attributes:
-        name: Its name.
-        path: Its path below the data root.
-        is_graph: Whether it is a graph: an .npz file or a converted folder.
-        size: Its size in words; "" for folders.
-    """
+    """A graph or a folder."""
 
     name: str
-    path: str
-    is_graph: bool
-    size: str
+    path: str  # its path below the data root
+    is_graph: bool  # whether it is a graph: an .npz file or a converted folder
+    size: str  # its size in words; "" for folders
 
 
 class Listing(NamedTuple):

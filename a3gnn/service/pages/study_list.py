@@ -64,21 +64,13 @@ _SQL_ORDERS: dict[str, tuple[sa.ColumnElement[Any], ...]] = {
 
 
 class ListQuery(NamedTuple):
-    """What the list shows.
+    """What the list shows."""
 
-    Attributes:
-        find: Part of the name of a study or of its graph, or a study's number; "" for all.
-        state: Studies in this state; "" for all.
-        graph: Studies of the graph with this number; None for all.
-        sort: The order.
-        page: The page, from 1.
-    """
-
-    find: str = ""
-    state: State = ""
-    graph: int | None = None
+    find: str = ""  # part of the name of a study or of its graph, or a study's number; "" for all
+    state: State = ""  # studies in this state; "" for all
+    graph: int | None = None  # studies of the graph with this number; None for all
     sort: Order = "newest"
-    page: int = 1
+    page: int = 1  # the page, from 1
 
     def given(self, **changes: Any) -> dict[str, Any]:
         """Returns the fields that differ from their defaults, after `changes`, as in the page's address."""

@@ -16,17 +16,11 @@ _STEP = 0.25
 
 
 class Room(NamedTuple):
-    """Free memory below a limit.
+    """Free memory below a limit."""
 
-    Attributes:
-        left: Free bytes.
-        whole: Bytes of the limit.
-        name: The limit's name for messages.
-    """
-
-    left: int
-    whole: int
-    name: str
+    left: int  # free bytes
+    whole: int  # bytes of the limit
+    name: str  # the limit's name for messages
 
     @property
     def reserve(self) -> int:
@@ -41,21 +35,13 @@ class Room(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CacheChange:
-    """A change of the cache's size during training.
+    """A change of the cache's size during training."""
 
-    Attributes:
-        epoch: The epoch, from 1.
-        batches: Mini-batches of the epoch that were trained before the change.
-        before: Former upper limit of the cache in bytes.
-        now: New upper limit in bytes.
-        reason: The reason for messages.
-    """
-
-    epoch: int
-    batches: int
-    before: int
-    now: int
-    reason: str
+    epoch: int  # the epoch, from 1
+    batches: int  # mini-batches of the epoch that were trained before the change
+    before: int  # former upper limit of the cache in bytes
+    now: int  # new upper limit in bytes
+    reason: str  # the reason for messages
 
     @property
     def line(self) -> str:

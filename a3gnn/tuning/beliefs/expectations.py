@@ -32,17 +32,11 @@ T = TypeVar("T")
 
 
 class TrialCost(NamedTuple):
-    """The cost of a tune's trials.
+    """The cost of a tune's trials."""
 
-    Attributes:
-        around_s: Seconds of a trial without its curve: its process, the graph, warm-up and timed windows.
-        eval_share: Seconds of evaluation per second of a curve's training.
-        rehearsal_s: Seconds that a trial without a new curve trains for its peak alone.
-    """
-
-    around_s: float
-    eval_share: float = 0.0
-    rehearsal_s: float = 0.0
+    around_s: float  # seconds of a trial without its curve: its process, the graph, warm-up and timed windows
+    eval_share: float = 0.0  # seconds of evaluation per second of a curve's training
+    rehearsal_s: float = 0.0  # seconds that a trial without a new curve trains for its peak alone
 
     @classmethod
     def of(cls, history: History) -> Self:

@@ -159,17 +159,11 @@ class PolicyEngine(ExpectedImprovement):
 
 
 class Goal(NamedTuple):
-    """What a trial is for.
+    """What a trial is for."""
 
-    Attributes:
-        reason: The reason of its proposal: best, or front.
-        priority: The priority to improve.
-        allowed: Returns which rows may be tried for it, bool, shape (n,).
-    """
-
-    reason: str
-    priority: Priority
-    allowed: Callable[[Rows], NDArray[np.bool_]]
+    reason: str  # the reason of its proposal: best, or front
+    priority: Priority  # the priority to improve
+    allowed: Callable[[Rows], NDArray[np.bool_]]  # returns which rows may be tried for it, bool, shape (n,)
 
 
 def goals(beliefs: Beliefs) -> Iterator[Goal]:

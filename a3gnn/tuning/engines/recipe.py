@@ -26,7 +26,8 @@ from a3gnn.tuning.study.quality import (
 )
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
-#: A step whose quality is further below the best's after equal seconds is given up. Guess: about the spread of seeds.
+#: A step whose quality is further below the best's after equal seconds is given up: about the spread of seeds, whose
+#: standard deviation is at most .006 on five graphs (docs/design/seed_order.md).
 _BEHIND = 0.005
 #: Orders the winner's systems knobs, which change speed and memory alone.
 _SYSTEMS = Priority.parse("balanced")

@@ -39,13 +39,9 @@ _UNKNOWN = FigureTexts("-", "-", "-", "-")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Tunes to compare.
+    """Tunes to compare."""
 
-    Attributes:
-        tunes: At least two, in the order of the arguments.
-    """
-
-    tunes: tuple[ToldTune, ...]
+    tunes: tuple[ToldTune, ...]  # at least two, in the order of the arguments
 
     @property
     def knobs(self) -> dict[str, tuple[Any, ...]]:

@@ -37,21 +37,13 @@ _SECONDS = ("seconds_to_accuracy", "seconds_low", "seconds_high", "seconds_repea
 
 @dataclass(frozen=True)
 class KeptTune:
-    """An existing tune.
+    """An existing tune."""
 
-    Attributes:
-        folder: Its --out.
-        history: Its trials before the verification, judged by its own request.
-        front: All measurements, including the verification; of an unfinished tune, the measurements so far.
-        tuned: Its choice; None if it has not finished.
-        state: Its elapsed seconds, and whether it has finished.
-    """
-
-    folder: Path
-    history: History
-    front: Front
-    tuned: TunedConfig | None
-    state: TuneState
+    folder: Path  # its --out
+    history: History  # its trials before the verification, judged by its own request
+    front: Front  # all measurements, including the verification; of an unfinished tune, the measurements so far
+    tuned: TunedConfig | None  # its choice; None if it has not finished
+    state: TuneState  # its elapsed seconds, and whether it has finished
 
     @classmethod
     def read(cls, folder: str | Path) -> Self:

@@ -41,17 +41,11 @@ class Pair(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Training seconds until a choice and the default reach the target, for one seed and the paces of one pair.
+    """Training seconds until a choice and the default reach the target, for one seed and the paces of one pair."""
 
-    Attributes:
-        choice: Infinite if the choice misses the target.
-        default: If the default misses the target, the seconds of its whole training, a lower bound.
-        default_missed: Whether the default misses the target.
-    """
-
-    choice: float
-    default: float
-    default_missed: bool
+    choice: float  # infinite if the choice misses the target
+    default: float  # if the default misses the target, the seconds of its whole training, a lower bound
+    default_missed: bool  # whether the default misses the target
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,15 +39,10 @@ _TRIAL_SHARE = 1 / 4
 
 
 class Compared(NamedTuple):
-    """How a finished tune compared its trials, as its tuned.json says.
+    """How a finished tune compared its trials, as its tuned.json says."""
 
-    Attributes:
-        budget_s: Seconds of training at the machine's speed in the reference's trial.
-        target: The validation quality to reach, in [0, 1]; None for another target than the tune's own.
-    """
-
-    budget_s: float
-    target: float | None
+    budget_s: float  # seconds of training at the machine's speed in the reference's trial
+    target: float | None  # the validation quality to reach, in [0, 1]; None for another target than the tune's own
 
 
 @dataclass(frozen=True)

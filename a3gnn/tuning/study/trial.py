@@ -129,16 +129,12 @@ def predicted_row(prediction: Prediction, row: int) -> Predicted:
 class SpeedTiming:
     """A timing of the reference's configuration.
 
-    Attributes:
-        created: When it began, ISO 8601, UTC.
-        drift: The machine's speed then, over its speed when the reference was measured.
-
     Raises:
         UsageError: `created` is not a time, or `drift` is not finite and positive.
     """
 
-    created: str
-    drift: float
+    created: str  # when it began, ISO 8601, UTC
+    drift: float  # the machine's speed then, over its speed when the reference was measured
 
     def __post_init__(self) -> None:
         check_drift(self.drift)

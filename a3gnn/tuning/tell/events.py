@@ -11,25 +11,15 @@ NAME, SPEED, GAIN, SIZE = 9, 11, 8, 9
 
 
 class TrialRow(NamedTuple):
-    """A finished trial, as text.
+    """A finished trial, as text."""
 
-    Attributes:
-        name: `baseline`, or its number: `#7`.
-        best: Whether it is the best so far by the priority.
-        speed: Seconds to the target, or epochs per second.
-        gain: The speed over the baseline's; "" if one of them is not known.
-        memory: The peak.
-        changed: How its configuration differs from the baseline.
-        ended: Why it can't be the choice; "" if it can.
-    """
-
-    name: str
-    best: bool
-    speed: str
-    gain: str
-    memory: str
-    changed: str
-    ended: str
+    name: str  # `baseline`, or its number: `#7`
+    best: bool  # whether it is the best so far by the priority
+    speed: str  # seconds to the target, or epochs per second
+    gain: str  # the speed over the baseline's; "" if one of them is not known
+    memory: str  # the peak
+    changed: str  # how its configuration differs from the baseline
+    ended: str  # why it can't be the choice; "" if it can
 
     @property
     def columns(self) -> str:
@@ -61,13 +51,9 @@ class TrialRow(NamedTuple):
 
 
 class TrialEvent(NamedTuple):
-    """A trial has finished.
+    """A trial has finished."""
 
-    Attributes:
-        rows: All trials so far in their order, as judged now; the last one has just finished.
-    """
-
-    rows: tuple[TrialRow, ...]
+    rows: tuple[TrialRow, ...]  # all trials so far in their order, as judged now; the last one has just finished
 
 
 class BeganEvent(NamedTuple):

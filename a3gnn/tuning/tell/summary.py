@@ -24,7 +24,8 @@ from a3gnn.tuning.study.choice import STOPPED, NoGain
 from a3gnn.tuning.study.comparison import SEEDS_OF_A_GAIN, Comparison
 from a3gnn.units import count, format_duration, format_size
 
-#: Points of accuracy from which the headline names a loss. Guess: less is within the spread of seeds.
+#: Points of accuracy from which the headline names a loss: less is within the spread of seeds, whose standard deviation
+#: is .14 in the middle of five graphs (docs/design/seed_order.md).
 _LOST_POINTS = 0.2
 #: Warnings and other good configurations that the short form shows.
 _WARNINGS, _OTHERS = 2, 2

@@ -28,23 +28,14 @@ _RESIDUAL_READS = 4
 
 @dataclass(frozen=True, slots=True)
 class ModelCost:
-    """Cost of one training step of each configuration; arrays are float64, shape (n_configs,).
+    """Cost of one training step of each configuration; arrays are float64, shape (n_configs,)."""
 
-    Attributes:
-        gemm_flops: Multiplications and additions of linear maps.
-        spmm_bytes: Bytes of rows that aggregation and sparse products read.
-        activation_bytes: Bytes of the intermediate results that backward needs.
-        input_bytes: Bytes of features in a mini-batch.
-        parameters: Number of weights.
-        narrow: Whether linear maps are computed in bfloat16, bool.
-    """
-
-    gemm_flops: Array
-    spmm_bytes: Array
-    activation_bytes: Array
-    input_bytes: Array
-    parameters: int
-    narrow: NDArray[np.bool_]
+    gemm_flops: Array  # multiplications and additions of linear maps
+    spmm_bytes: Array  # bytes of rows that aggregation and sparse products read
+    activation_bytes: Array  # bytes of the intermediate results that backward needs
+    input_bytes: Array  # bytes of features in a mini-batch
+    parameters: int  # number of weights
+    narrow: NDArray[np.bool_]  # whether linear maps are computed in bfloat16, bool
 
 
 def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:

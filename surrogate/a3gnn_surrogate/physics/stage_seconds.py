@@ -97,19 +97,12 @@ OPTIMIZER_BYTES = 28.0
 
 @dataclass(frozen=True, slots=True)
 class PredictedStageSeconds:
-    """Seconds of work per mini-batch in each stage, each float64, shape (n_configs,).
+    """Seconds of work per mini-batch in each stage, each float64, shape (n_configs,)."""
 
-    Attributes:
-        sample: Sampling neighbors.
-        gather: Gathering feature rows.
-        transfer: Copying the mini-batch to the device.
-        train: Forward, backward and optimizer.
-    """
-
-    sample: Array
-    gather: Array
-    transfer: Array
-    train: Array
+    sample: Array  # sampling neighbors
+    gather: Array  # gathering feature rows
+    transfer: Array  # copying the mini-batch to the device
+    train: Array  # forward, backward and optimizer
 
 
 def stage_seconds(

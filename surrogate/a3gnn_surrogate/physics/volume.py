@@ -219,19 +219,12 @@ class _ByCache(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _HotnessClasses:
-    """Nodes grouped by hotness, hottest first, and split by the cache; arrays are (n_configs, n_classes).
+    """Nodes grouped by hotness, hottest first, and split by the cache; arrays are (n_configs, n_classes)."""
 
-    Attributes:
-        nodes: Nodes of each class that a part holds.
-        degree: Mean in-degree inside a part.
-        draw_share: Probability that one unbiased draw picks one given node.
-        mass: Share p of neighbor entries that are cached, shape (n_configs, 1).
-    """
-
-    nodes: _ByCache
-    degree: Array
-    draw_share: Array
-    mass: Array
+    nodes: _ByCache  # nodes of each class that a part holds
+    degree: Array  # mean in-degree inside a part
+    draw_share: Array  # probability that one unbiased draw picks one given node
+    mass: Array  # share p of neighbor entries that are cached, shape (n_configs, 1)
 
 
 class _Draws(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.hybrid.assignment import Assignment, Threads
-from a3gnn.hybrid.control.managed import Managed
+from a3gnn.hybrid.control.adaptation import Managed
 from a3gnn.hybrid.devices.simulated_accelerator import operations
 from a3gnn.hybrid.schedule import (
     STAGES,

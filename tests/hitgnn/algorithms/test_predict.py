@@ -14,6 +14,7 @@ from a3gnn.hitgnn.algorithms.algorithm import Algorithm
 from a3gnn.hitgnn.algorithms.built_in import ALGORITHMS, DISTDGL, P3, PAGRAPH
 from a3gnn.hitgnn.algorithms.predict import (
     AlgorithmEstimate,
+    Devices,
     DryRun,
     PredictedIteration,
     algorithm_lines,
@@ -86,7 +87,7 @@ def test_some_iterations_stand_for_all(small_graph: Graph) -> None:
 
 def test_one_device_takes_what_the_model_says_of_each_mini_batch(small_graph: Graph, platform, rates) -> None:
     run = dry_run(DISTDGL, small_graph, TASK, 64, 1)
-    (one,) = predict_algorithms([DISTDGL], [1], small_graph, TASK, 64, platform, rates, GIVEN, most=None)
+    (one,) = predict_algorithms([DISTDGL], [1], small_graph, TASK, 64, Devices(platform, rates, GIVEN), most=None)
     like = Workload.of(small_graph.characteristics(), TASK, 64)
     expected = 0.0
     for batch in run.batches:
@@ -145,7 +146,7 @@ def test_the_schedule_shares_out_a_part_at_the_price_of_rows_that_lack(small_gra
 
     def estimates(lopsided: Algorithm) -> list[AlgorithmEstimate]:
         both = lopsided, dataclasses.replace(lopsided, balanced=False)
-        return predict_algorithms(both, [2], small_graph, TASK, 64, platform, rates, GIVEN)
+        return predict_algorithms(both, [2], small_graph, TASK, 64, Devices(platform, rates, GIVEN))
 
     found, alone = estimates(Algorithm("lopsided", first, by_partition))
     batches = math.ceil(len(small_graph.train_ids) / 64)
@@ -161,7 +162,7 @@ def test_the_schedule_shares_out_a_part_at_the_price_of_rows_that_lack(small_gra
 
 
 def test_lines_show_all_algorithms(small_graph: Graph, platform, rates) -> None:
-    given = (small_graph, TASK, 64, platform, rates, GIVEN)
+    given = (small_graph, TASK, 64, Devices(platform, rates, GIVEN))
     found = predict_algorithms([DISTDGL], [1], *given) + predict_algorithms(ALGORITHMS.values(), [2, 4], *given)
     lines = list(algorithm_lines(found))
     assert max(map(len, lines)) <= 80
