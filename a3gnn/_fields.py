@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from enum import Enum
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from a3gnn.errors import ConfigError, UsageError, unknown_name
@@ -48,17 +48,23 @@ def from_fields(cls: type[T], fields: Mapping[str, Any]) -> T:
             raise UsageError(f"{cls.__name__} must have a field {name!r}; the file lacks it")
     # mypy compares the hash of the class with that of its objects.
     makers = _makers(cls) if issubclass(cls, Stored) else {}  # type: ignore[arg-type]
-    made = {name: makers[name](value) for name, value in fields.items() if name in makers and value is not None}
+    made = {name: makers[name](value) for name, value in fields.items() if name in makers}
     return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()} | made)
+
+
+def _optional(make: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else make(value)
 
 
 @functools.cache
 def _makers(cls: type[Stored]) -> dict[str, Callable[[Any], Any]]:
     found: dict[str, Callable[[Any], Any]] = {}
     for name, hint in get_type_hints(cls).items():
-        for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        for kind in kinds:
             if isinstance(kind, type) and issubclass(kind, Stored | Enum):
-                found[name] = kind.from_dict if issubclass(kind, Stored) else kind
+                make: Callable[[Any], Any] = kind.from_dict if issubclass(kind, Stored) else kind
+                found[name] = functools.partial(_optional, make) if NoneType in kinds else make
     return found
 
 

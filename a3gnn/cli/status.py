@@ -64,7 +64,8 @@ def _lines(found: TuneStatus) -> Iterator[str]:
     left = count(trials, "trial") if trials is not None else format_duration(seconds or 0.0)
     yield f"{'Phase':<11}{found.phase}"
     progress = f"{count(found.trials, 'trial')}, {format_duration(found.seconds)}"
-    yield f"{'Progress':<11}{progress}" + ("" if found.has_ended else f", {left} left")
+    if found.phase != "unreadable":
+        yield f"{'Progress':<11}{progress}" + ("" if found.has_ended else f", {left} left")
     for name, row in (("Baseline", found.baseline), ("Best", found.best)):
         if row is not None:
             yield f"{name:<11}{_row(row)}"

@@ -88,6 +88,10 @@ def test_unrelated_tunes_of_a_folder_are_shown_by_their_names_and_stopped_one_by
     assert run.returncode == 2
     assert f"stop {runs / 'cora-2'} stops one of them" in run.stderr
     assert not stop_is_asked(runs / "cora-2")
+    (runs / "cora" / "request.json").write_text("{}", encoding="utf-8")
+    lines = a3gnn("status", runs).stdout.splitlines()
+    assert lines[:2] == ["Tune       cora", "Phase      unreadable"]
+    assert "Tune       cora-2" in lines
 
 
 def test_a_tune_without_a_trial_has_no_best(running: Path) -> None:

@@ -66,3 +66,12 @@ def test_repetitions_stay_and_copies_of_them_go(row: Measurement) -> None:
 def test_shipped_rows_have_ids_of_their_own() -> None:
     rows = shipped_measurements()
     assert len({row.id for row in rows}) == len(rows) > 0
+
+
+def test_null_is_a_value_of_optional_fields_alone(make_metrics: Callable[..., Metrics]) -> None:
+    metrics = make_metrics(1.0, 100 << 20, 0.5)
+    fields = json.loads(json.dumps(metrics.to_dict()))
+    assert Metrics.from_dict(fields) == metrics
+    assert Metrics.from_dict(fields | {"curve": None}).curve is None
+    with pytest.raises(TypeError):
+        Metrics.from_dict(fields | {"stage_seconds": None})

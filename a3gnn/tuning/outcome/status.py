@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from a3gnn.errors import UsageError
+from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.option_names import program
 from a3gnn.report.rows import FrontRow
 from a3gnn.storage.claim import writer_of
@@ -16,8 +16,10 @@ from a3gnn.tuning.study.budget import ask_to_stop, stop_is_asked
 from a3gnn.tuning.study.folder import Journal, TuneState, holds_tune, read_request, seconds_so_far
 
 #: starting, baseline, search, verify and stopping are phases of a running tune.
-TunePhase = Literal["starting", "baseline", "search", "verify", "stopping", "finished", "failed", "interrupted"]
-_ENDED = ("finished", "failed")
+TunePhase = Literal[
+    "starting", "baseline", "search", "verify", "stopping", "finished", "failed", "interrupted", "unreadable"
+]
+_ENDED = ("finished", "failed", "unreadable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class TuneStatus:
         folder: Its --out.
         running: Whether a process runs it now.
         phase: starting, baseline, search, verify or stopping while it runs; then finished, failed (nothing was chosen)
-            or interrupted (--resume continues).
+            or interrupted (--resume continues). Among several tunes, unreadable: its figures are 0 or None.
         budget: Its trials (int) or seconds (float).
         trials: Number of trials after the baseline.
         trials_left: Trials left of a budget in trials, 0 once it has finished or failed; None for one in seconds.
@@ -37,7 +39,7 @@ class TuneStatus:
             less `seconds` was not needed); None for one in trials.
         best: The choice, or the best measured configuration so far; None if nothing keeps the limits yet.
         baseline: The baseline as measured; None before that.
-        problem: Why its last run ended without a choice, with the remedy; "" if it did not.
+        problem: Why its last run ended without a choice, or its files can't be read, with the remedy; else "".
     """
 
     folder: Path
@@ -108,11 +110,19 @@ def statuses(folder: Path) -> list[TuneStatus]:
     """Returns the status of the tune in `folder`; if that has tunes as its folders, of each, by their names.
 
     Raises:
-        UsageError: The folder holds no tune, or one that still examines its graph.
-        ConfigError: Files are not in this version's format.
+        UsageError: The folder holds no tune, or is one that still examines its graph.
+        ConfigError: The files of the only tune are not in this version's format.
     """
     within = [] if holds_tune(folder) or not folder.is_dir() else sorted(filter(holds_tune, folder.iterdir()))
-    return [TuneStatus.read(one) for one in within or [folder]]
+    return list(map(_status_of, within)) or [TuneStatus.read(folder)]
+
+
+def _status_of(folder: Path) -> TuneStatus:
+    """Returns the status of one of several tunes: an unreadable one must not hide the others."""
+    try:
+        return TuneStatus.read(folder)
+    except A3GNNError as error:
+        return TuneStatus(folder, bool(writer_of(folder)), "unreadable", 0, 0, None, 0.0, None, None, None, str(error))
 
 
 def stop_tune(folder: Path) -> list[TuneStatus]:

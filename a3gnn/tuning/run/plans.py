@@ -68,13 +68,15 @@ def trial_plan(
 
 
 def stopped_s(history: History, config: TrainConfig) -> float:
-    """Returns the most seconds of a further training of `config` if the final quality counts and it stopped improving.
+    """Returns the most seconds of a further training of `config`.
 
-    Infinite otherwise.
+    They are finite if the final quality counts, `config` stopped improving, and no number of epochs is requested.
     """
     curve = history.curve(config)
     known = [one.metrics for one in history.trials if one.measurement.config == config and one.metrics is not None]
-    if not history.study.request.priority.final or curve is None or not known or not curve.has_stopped_improving():
+    request = history.study.request
+    ends = request.priority.final and request.default_epochs is None
+    if not ends or curve is None or not known or not curve.has_stopped_improving():
         return math.inf
     return _SEEDS_APART * known[-1].pace.seconds(curve.trained)
 

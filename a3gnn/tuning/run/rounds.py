@@ -71,7 +71,7 @@ def warn_of_short_budget(history: History, runner: Runner) -> bool:
     if races and history.reference is not None:
         required_s, least_s, what = *_race_s(history, budget.elapsed_s), "That trial and its verification by two seeds"
     is_short = required_s > budget.left_s
-    if is_short:
+    if is_short and least_s < math.inf:
         runner.notify(
             f"the budget is short: a tune with one trial needs about "
             f"{option('budget', short_duration(least_s))} here. {what} may take {format_duration(required_s)}"
@@ -87,14 +87,14 @@ def _race_s(history: History, elapsed_s: float) -> tuple[float, float]:
     study, cost = history.study, TrialCost.of(history)
 
     def needed_s(history: History) -> float:
-        timing_s = BlockCost(history).run_s(None, None)
-        return timing_s + reserve_s(history, math.inf) + cost.seconds(rung_s(history, 0))
+        return reserve_s(history, math.inf) + cost.seconds(rung_s(history, 0))
 
     twice = dataclasses.replace(study.request, budget=2 * study.longest_s)
     grown_s = needed_s(dataclasses.replace(history, study=dataclasses.replace(study, request=twice)))
     required_s = needed_s(history)
     trained_s = study.quality_s + (grown_s - required_s) / (1 + cost.eval_share)
-    return required_s, _EVALUATED * (elapsed_s + required_s - trained_s) / (1 - trained_s / study.longest_s)
+    left = 1 - trained_s / study.longest_s  # of a budget; a machine that has become much slower leaves none
+    return required_s, _EVALUATED * (elapsed_s + required_s - trained_s) / left if left > 0 else math.inf
 
 
 def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:

@@ -76,8 +76,11 @@ class History:
 
     @property
     def drift(self) -> float:
-        """The machine's speed as last timed, over that at which the reference was measured."""
-        return self.timings[-1].drift if self.timings else 1.0
+        """The machine's speed as last timed, over that at which the reference was measured.
+
+        1 if the final quality counts, because such tunes do not time the reference between trials. Older ones did.
+        """
+        return self.timings[-1].drift if self.timings and not self.study.request.priority.final else 1.0
 
     @cached_property
     def space(self) -> SearchSpace:

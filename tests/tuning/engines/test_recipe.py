@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.run.blocks import reserve_s
-from a3gnn.tuning.run.plans import trial_plan, whole_plan
+from a3gnn.tuning.run.plans import stopped_s, trial_plan, whole_plan
 from a3gnn.tuning.study.folder import check_request, write_request
 from a3gnn.tuning.study.history import Compared, History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s, shapes_of
@@ -38,6 +39,7 @@ from tests.tuning.formulas import Formulas, by_quality, quality_of, rising
 from tests.tuning.histories import MiB, measured
 
 BUDGET_S = 240.0
+DEFAULT = TrainConfig()
 
 
 def shape_of(config: TrainConfig, task: Task) -> tuple[Any, ...]:
@@ -358,6 +360,24 @@ def test_where_a_searched_residual_leaves_no_table_the_input_layer_samples(model
         assert (config.input_aggregation == "full") == reads_a_table(known)
         found[known.model, known.residual] = config.input_aggregation
     assert (found["gcn", True], found["gcn", "linear"]) == ("full", "sampled")
+
+
+@pytest.mark.parametrize(("epochs", "times"), [(None, 2.0), (100, math.inf)])
+def test_a_further_training_ends_after_twice_the_seconds_of_the_first(
+    epochs: int | None, times: float, empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """But a number of epochs is trained to its end."""
+    flat = LearningCurve(tuple(range(10, 610, 10)), (0.8,) * 60, CurveEnd.PLATEAU)
+
+    def stops(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return dataclasses.replace(metrics, curve=flat)
+
+    request = dataclasses.replace(empty.study.request, accuracy_epochs=epochs, budget=4 * BUDGET_S)
+    history = with_trial(History(Study.of(request, empty.study.setting)), Proposal("default", DEFAULT), formulas(stops))
+    assert history.reference is not None
+    trained_s = history.reference_metrics.pace.seconds(history.curve(DEFAULT).trained)
+    assert stopped_s(history, DEFAULT) == pytest.approx(times * trained_s)
+    assert stopped_s(history, dataclasses.replace(DEFAULT, batch_size=64)) == math.inf
 
 
 def test_bad_requests_are_refused(quick_tune: Callable[..., Any], tiny_graph) -> None:
