@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -120,12 +121,19 @@ def forget_stop(folder: Path) -> None:
     (folder / STOP_FILE).unlink(missing_ok=True)
 
 
+def _is_in_finalizer(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
 @contextmanager
 def stopped_by_file(folder: Path) -> Iterator[None]:
     """Raises `StopAsked` inside, once, as soon as `folder` contains the file; only on the main thread.
 
-    A new thread looks for the file, and sends SIGUSR1 until it has raised: Python swallows exceptions in `__del__`.
-    Signals come only to the main thread; on others, a tune checks for the file between trials (`Runner`).
+    A new thread looks for the file, and sends SIGUSR1 until that has raised. Nothing is raised in `__del__`, and what
+    other callbacks of Python swallow comes to `sys.unraisablehook`: then the signal is sent again. Signals come only to
+    the main thread; on others, a tune checks for the file between trials (`Runner`).
     """
     main = threading.main_thread()
     if threading.current_thread() is not main:
@@ -134,20 +142,23 @@ def stopped_by_file(folder: Path) -> Iterator[None]:
     done, raised = threading.Event(), threading.Event()
 
     def look() -> None:
-        while not done.wait(LOOK_S) and not raised.is_set():
-            if stop_is_asked(folder):
+        while not done.wait(LOOK_S):
+            if not raised.is_set() and stop_is_asked(folder):
                 signal.pthread_kill(main.ident or 0, signal.SIGUSR1)
 
     def stop(_: int, frame: FrameType | None) -> None:
-        while frame is not None:
-            if frame.f_code.co_name == "__del__":
-                return
-            frame = frame.f_back
-        if not raised.is_set():
+        if not raised.is_set() and not _is_in_finalizer(frame):
             raised.set()
             raise StopAsked(_ASKED)
 
-    before = signal.signal(signal.SIGUSR1, stop)
+    def unraisable(error: sys.UnraisableHookArgs) -> None:
+        if isinstance(error.exc_value, StopAsked):
+            raised.clear()
+        else:
+            hook(error)
+
+    before, hook = signal.signal(signal.SIGUSR1, stop), sys.unraisablehook
+    sys.unraisablehook = unraisable
     thread = threading.Thread(target=look, name="stop-file", daemon=True)
     thread.start()
     try:
@@ -158,6 +169,7 @@ def stopped_by_file(folder: Path) -> Iterator[None]:
         raise StopAsked(_ASKED) from interrupt  # a library replaced our exception by its own
     finally:
         signal.signal(signal.SIGUSR1, lambda number, frame: None)  # a signal that arrives now is too late
+        sys.unraisablehook = hook
         done.set()
         thread.join()
         signal.signal(signal.SIGUSR1, before)

@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,25 @@ def test_what_the_signal_did_before_is_restored(tmp_path: Path) -> None:
     with pytest.raises(StopAsked), stopped_by_file(tmp_path):
         time.sleep(60)
     assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_stop_that_python_swallows_is_raised_again(tmp_path: Path) -> None:
+    class Seen:
+        pass
+
+    def gone(_: object) -> None:
+        ask_to_stop(tmp_path)
+        time.sleep(0.5)  # the stop is raised here, in a callback of a weak reference
+
+    def work() -> None:
+        seen = Seen()
+        reference = weakref.ref(seen, gone)
+        del seen
+        assert reference() is None
+        time.sleep(60)
+
+    with pytest.raises(StopAsked), stopped_by_file(tmp_path):
+        work()
 
 
 def test_a_stop_inside_a_finalizer_is_raised_after_it(tmp_path: Path) -> None:
