@@ -94,9 +94,9 @@ def test_with_a_rival_nothing_else_is_asked(tuned, monkeypatch: pytest.MonkeyPat
     assert BUDGET_S - machine.begun[-1] > BUDGET_S * VERIFICATION_SHARE + TRIAL_S
 
 
-@pytest.mark.parametrize("around_s", [4.0, 12.0])
+@pytest.mark.slow
 def test_a_tune_for_quality_that_holds_no_trial_names_the_budget_that_holds_one(
-    around_s: float, quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas], tmp_path: Path
+    quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas], tmp_path: Path
 ) -> None:
     def trials(budget_s: float) -> tuple[int, list[str]]:
         clock = [0.0]
@@ -104,7 +104,7 @@ def test_a_tune_for_quality_that_holds_no_trial_names_the_budget_that_holds_one(
         def run(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
             curve = request.plan.curve
             trained_s = 0.0 if curve is None else max(curve.most_seconds, curve.plateau_seconds or 0.0)
-            clock[0] += around_s + 1.1 * trained_s
+            clock[0] += 4.0 + 1.1 * trained_s
             metrics = dataclasses.replace(metrics, curve_train_seconds=trained_s, curve_eval_seconds=0.1 * trained_s)
             return by_quality(request, metrics, before)
 
