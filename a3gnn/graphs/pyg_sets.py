@@ -85,7 +85,7 @@ def unpickled(path: Path, mapped: bool = False) -> tuple[Any, str]:
 
     try:
         with pyg_classes(), warnings.catch_warnings():
-            # torch 2.14 says so of every sparse tensor; what such a scan reads is read next in any case.
+            # Since torch 2.14: a warning that a scan of sparse tensors may be slow. The graph is read next in any case.
             warnings.filterwarnings("ignore", message="Validating sparse tensor invariants")
             source = source_of(path)
             maps = mapped and zipfile.is_zipfile(path)  # older files can't be mapped

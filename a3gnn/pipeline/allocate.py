@@ -185,7 +185,7 @@ def fit(threads: Sequence[int], seconds: Sequence[float], *, fixed: bool) -> Sta
     """
     if not len(threads) or len(threads) != len(seconds):
         raise UsageError(f"a fit needs one time per thread count, got {len(threads)} counts and {len(seconds)} times")
-    from scipy.optimize import nnls  # a tenth of the imports of a trial, most of which fit nothing
+    from scipy.optimize import nnls  # here, because most trials fit nothing, and it is a tenth of their imports
 
     inverse = 1.0 / np.asarray(threads, dtype=np.float64)
     times = np.maximum(np.asarray(seconds, dtype=np.float64), _MIN_SECONDS)

@@ -14,16 +14,7 @@ from a3gnn.objectives import Priority
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.engines.improvement import ExpectedImprovement, Goal, wanted
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.quality import (
-    RUNGS,
-    SHAPES,
-    START,
-    STEPS,
-    race_of,
-    reached_rung,
-    rung_s,
-    shapes_of,
-)
+from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s, shapes_of
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
 #: A step whose quality is further below the best's after equal seconds is given up: about the spread of seeds, whose
