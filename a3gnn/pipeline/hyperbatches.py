@@ -83,6 +83,7 @@ class Hyperbatches:
             yield from self._in_turn(cache, readers, executor)
         finally:
             self._stops = True
+            _close(self._sampled)  # here, as garbage collection may close it next, while `stack` would on a thread
             end_threads(stack.close)
 
     def _in_turn(
@@ -139,5 +140,5 @@ class Hyperbatches:
 
 
 def _close(sampled: Generator[object, None, None]) -> None:
-    with suppress(ValueError):  # it is executing: garbage collection closes it on another thread
+    with suppress(ValueError):  # it is executing: the sweep draws from it, or garbage collection closes it
         sampled.close()

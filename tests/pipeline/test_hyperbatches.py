@@ -6,7 +6,7 @@ import gc
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,10 +24,12 @@ from a3gnn.features.row_table import RowTable
 from a3gnn.features.stored_rows import DenseRows
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.pipeline import hyperbatches
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, check_with_types
 from a3gnn.pipeline.stages import Stages
 from a3gnn.storage import blocks
 from a3gnn.storage.blocks import BlockReader
+from a3gnn.threads import ordered_map
 from tests.pipeline.batches import content
 from tests.threads.begun import all_ended, begun_from_here, happens, uncollected
 
@@ -163,6 +165,36 @@ def test_an_epoch_that_is_collected_within_a_read_ends(
         reads.start()
         reads.join(60)
     assert found == [expected]
+
+
+def test_a_thread_that_ends_a_collected_epoch_closes_nothing_that_is_collected_beside_it(
+    graph: Graph, expected: list[tuple], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends, collected = threading.Event(), threading.Event()
+
+    class Samplers(ThreadPoolExecutor):
+        def shutdown(self, *given: object, **named: object) -> None:
+            ends.set()
+            assert collected.wait(60)
+            super().shutdown(*given, **named)
+
+    def begun_to_end(end: Callable[[], object]) -> None:
+        ordered_map.end_threads(end)
+        assert ends.wait(60)
+
+    monkeypatch.setattr(ordered_map, "ThreadPoolExecutor", Samplers)
+    begun = begun_from_here()
+    with opened(graph, 1 << 20, parallel_mode="sequential") as pipeline, uncollected():
+        left = pipeline.epoch(1)
+        next(left)
+        monkeypatch.setattr(hyperbatches, "end_threads", begun_to_end)
+        cycle: list[object] = [left]
+        cycle.append(cycle)
+        del left, cycle
+        gc.collect()  # a generator that already executes would be an unraisable exception, which fails the test
+        collected.set()
+        assert all_ended(begun)
+        assert contents(pipeline) == expected
 
 
 def test_an_epoch_that_is_collected_under_a_lock_of_its_threads_ends(
