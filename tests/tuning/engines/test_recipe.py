@@ -121,6 +121,7 @@ def test_residuals_map_the_nodes_row_where_layers_do_not(
     task = dataclasses.replace(empty.study.setting.task, model=model, hidden_channels=16)
     _, tried = raced(with_task(empty, task), formulas(by_quality), most=8)
     assert [config.task_of(task).residual for config in tried] == [residual, False] * 2 + [False] + [residual] * 3
+    assert [config.task_of(task).weight_decay for config in tried] == [0.0, 5e-4, *[0.0] * 6]
 
 
 @pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.0, 2, "up to 30 steps")])
