@@ -96,7 +96,7 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
         *_heuristics(tuned, metric, other is None),
     ]
     return Summary(
-        headline=f"Tuned {MODEL_LABELS.get(task.model, task.model)} on {tuned.setting.graph.name}: "
+        headline=f"Tuned {MODEL_LABELS.get(tuned.task.model, tuned.task.model)} on {tuned.setting.graph.name}: "
         + _answer(tuned, front, against, lost, baseline, trials),
         verified=_verified(compared, baseline, trials, seconds),
         other="tuned" if lost is None else "best other",

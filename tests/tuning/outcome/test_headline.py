@@ -130,3 +130,10 @@ def test_a_long_change_goes_on_in_its_column() -> None:
     column = lines[at].index("-2.36 points")
     assert lines[at + 1] == f"{'':>{column}}choose"
     assert lines[at].endswith("not used to")
+
+
+def test_the_headline_names_the_model_that_was_chosen() -> None:
+    tuned, front = TunedConfig.read(REAL), Front.read(REAL)
+    searched = dataclasses.replace(tuned, config=dataclasses.replace(tuned.config, searched=(("model", "gcn"),)))
+    assert summary(tuned, front).headline.startswith("Tuned GraphSAGE on ")
+    assert summary(searched, front).headline.startswith("Tuned GCN on ")
