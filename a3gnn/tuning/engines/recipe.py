@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from a3gnn.config import TrainConfig
@@ -17,15 +18,17 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s, shapes_of
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
-#: A step whose quality is further below the best's after equal seconds is given up: about the spread of seeds, whose
-#: standard deviation is at most .006 on five graphs (docs/design/seed_order.md).
+#: A step whose quality is further below the best's after equal seconds is given up, and no steps are taken from it:
+#: about the spread of seeds, whose standard deviation is at most .006 on five graphs (docs/design/seed_order.md).
 _BEHIND = 0.005
+#: Configurations around which steps are tried, if they are not behind: as many as the verification compares.
+_CENTERS = 3
 #: Orders the winner's systems knobs, which change speed and memory alone.
 _SYSTEMS = Priority.parse("balanced")
 
 
 class Recipe:
-    """Proposes the trials of the recipe: whole model shapes first, then single values, then systems knobs.
+    """Proposes the trials of the recipe: model shapes first, then the task's own, single values, and systems knobs.
 
     The shapes race by successive halving (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", 2016). A
     trial of a later round continues the training of the one before (freeze-thaw). A budget that holds few steps leaves
@@ -49,17 +52,20 @@ class Recipe:
 
 def next_of_race(history: History) -> TrainConfig | None:
     """Returns the configuration that trains next; None if no shape and no step around the best is left."""
-    race, size = _Race(history), race_of(history)
+    race, size, task = _Race(history), race_of(history), history.study.setting.task
     first, number = (0, len(SHAPES)) if size is None else (size.first, size.shapes)
     searches_model = any(knob.name == "model" for knob in history.space.searched)
-    shapes = [race.config({**START, **shape}) for shape in shapes_of(history.study.setting.task, searches_model)]
-    left = sorted(shapes, key=race.failed)[:number]
+    shapes = [{**START, **shape} for shape in shapes_of(task, searches_model)]
+    left = sorted(map(race.config, shapes), key=race.failed)[:number]
     for rung in range(first, RUNGS):
         if (due := next((one for one in left if race.is_due(one, rung)), None)) is not None:
             return due
         left = sorted(left, key=lambda one: -race.quality(one, rung))[: max(len(left) // 2, 1)]
-    best = race.best()
-    return None if best is None else next((one for one in race.steps(best) if race.may_win(one, best)), None)
+    if not (best := race.best()):
+        return None
+    own = race.config({name: task.value(name) for name in shapes[0]})
+    steps = chain([own], *map(race.steps, best))
+    return next((one for one in steps if race.may_win(one, best[0])), None)
 
 
 @dataclass(frozen=True)
@@ -102,12 +108,13 @@ class _Race:
         within = max(trial.metrics.pace.batches(rung_s(self.history, rung)) * ROUNDING, curve.batches[0])
         return max(curve.val_accuracy[: sum(batches <= within for batches in curve.batches)])
 
-    def best(self) -> TrainConfig | None:
-        """Returns the best configuration that is done; None if none is."""
+    def best(self) -> list[TrainConfig]:
+        """Returns the best configurations that are done, the best first, without those known to be behind it."""
         raced = (trial.measurement.config for trial in self.history.trials if trial.reason == RACE)
         done = [one for one in dict.fromkeys(raced) if not self.is_due(one, RUNGS - 1)]
-        known = [one for one in done if self.quality(one, RUNGS - 1) > -math.inf]
-        return max(known, key=lambda one: self.quality(one, RUNGS - 1), default=None)
+        found = {one: self.quality(one, RUNGS - 1) for one in done}
+        near = [one for one in found if found[one] > -math.inf and found[one] >= max(found.values()) - _BEHIND]
+        return sorted(near, key=lambda one: -found[one])[:_CENTERS]
 
     def may_win(self, config: TrainConfig, best: TrainConfig) -> bool:
         """Whether a step is to be trained (on): it is due, and not known to be behind the best after equal seconds."""
