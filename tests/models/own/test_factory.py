@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -113,8 +115,6 @@ def test_sources_are_what_the_module_imports(package) -> None:
 
 
 def test_what_is_imported_by_other_means_is_an_error(package, monkeypatch) -> None:
-    import sys
-
     package.write("hidden", "C = 3\n")
     sources = Sources.of(f"{package.name}.models")
     before = set(sys.modules)
@@ -123,6 +123,22 @@ def test_what_is_imported_by_other_means_is_an_error(package, monkeypatch) -> No
     importlib.import_module(f"{package.name}.hidden")
     with pytest.raises(ModelError, match=rf"must import {package.name}.hidden .*add 'import {package.name}.hidden' to"):
         sources.check(before)
+
+
+def test_what_python_and_torch_generate_is_not_the_users(package) -> None:
+    program = f"""
+import sys
+from a3gnn.models.own.sources import Sources
+sources, before = Sources.of("{package.name}.models"), set(sys.modules)
+import {package.name}.models, sysconfig, torch.distributed.nn
+sysconfig.get_config_vars()
+new = set(sys.modules) - before
+assert "_remote_module_non_scriptable" in new
+assert any(name.startswith("_sysconfigdata_") for name in new)
+sources.check(before)
+"""
+    run = subprocess.run([sys.executable, "-c", program], cwd=package.folder.parent, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 def test_a_task_is_another_one_when_its_model_changes(package, own_task, tiny_graph, small_graph) -> None:
