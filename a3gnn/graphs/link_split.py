@@ -598,7 +598,7 @@ def _link_part(data: Any, shown: Any, relation: Relation, chosen: _Ids, time_att
     import torch
 
     store = data if relation is None else data[relation]
-    index = _rows(store["edge_index"], chosen, 1).as_subclass(torch.Tensor)
+    index = _rows(store["edge_index"], chosen, 1).detach().as_subclass(torch.Tensor)
     label = _rows(store["edge_label"], chosen, 0) if "edge_label" in store else index.new_ones(len(chosen)).float()
     time = None if time_attr is None else torch.as_tensor(_rows(store[time_attr], chosen, 0)).reshape(-1)
     return LinkPart(shown, index if relation is None else (relation, index), label, time)

@@ -416,7 +416,7 @@ def array_of(name: str, tensor: Tensor) -> NDArray[Any]:
     import torch
 
     try:
-        return tensor.as_subclass(torch.Tensor).numpy()
+        return tensor.detach().as_subclass(torch.Tensor).numpy()
     except (TypeError, RuntimeError) as error:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise GraphError(f"{name} must be dense and of a type that NumPy has, got {kind} {tensor.layout}") from error

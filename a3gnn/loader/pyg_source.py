@@ -269,7 +269,7 @@ def _edge_index(data: Any, adjacency: TransposedAdjacency | None) -> tuple[NDArr
     elif data.get("edge_index") is None:
         edge_index = torch.empty((2, 0), dtype=torch.int64)
     else:
-        edge_index = torch.as_tensor(data.edge_index).as_subclass(torch.Tensor)  # an EdgeIndex has no numpy()
+        edge_index = torch.as_tensor(data.edge_index).detach().as_subclass(torch.Tensor)  # an EdgeIndex has no numpy()
     found = _host(edge_index)
     check_edge_shape(found)
     return found if found.size else np.empty((2, 0), dtype=np.int64), _like(edge_index)
