@@ -165,6 +165,7 @@ def test_the_baseline_goes_on_where_it_is_recommended(tmp_path: Path) -> None:
     assert "nothing is predicted to be faster than the baseline" in lines
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("fits", [True, False])
 def test_where_the_baseline_does_not_fit_the_recommendation_trains(
     fits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
