@@ -13,8 +13,9 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 #: Environment variable that processes inherit; 1 makes trials and verifications measure as little as they can.
 QUICK_VARIABLE = "A3GNN_QUICK"
 #: Its value when a3gnn is imported. Trials then have one short timed window, never repeated. A verification has no
-#: further seed, and needs one pair. A budget in trials trains for seconds. Few shipped measurements are learned from. A
-#: machine that was probed is not looked at again. Its figures say little of any configuration.
+#: further seed, and needs one pair. A budget in trials trains for seconds. Few shipped measurements are learned from,
+#: and the importance of knobs is of few configurations. A machine that was probed is not looked at again. Its figures
+#: say little of any configuration.
 QUICK = os.environ.get(QUICK_VARIABLE) == "1"
 
 

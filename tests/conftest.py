@@ -30,7 +30,7 @@ from a3gnn.machine import probe
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.models.layers.block import LayerBlock
-from a3gnn.process.worker import Worker
+from a3gnn.process.worker import Ended, Worker
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
@@ -259,15 +259,30 @@ def chores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of each `package`, from which processes of `worker` import, too."""
+    """The folder of each `package`, from which processes of `examiner` import, too."""
     return tmp_path_factory.mktemp("packages")
 
 
 @pytest.fixture(scope="session")
-def worker(chores: Path, packages: Path) -> Iterator[Worker]:
-    """A worker whose processes can import from `chores` and `packages`."""
+def worker(chores: Path) -> Iterator[Worker]:
+    """A worker whose processes can import from `chores`."""
     with pytest.MonkeyPatch.context() as patch, Worker() as started:
-        patch.setattr(sys, "path", [*sys.path, str(chores), str(packages)])
+        patch.setattr(sys, "path", [*sys.path, str(chores)])
+        yield started
+
+
+class _WithPyG(Worker):
+    """A worker whose server imports PyG once: the models of a `package` do, in seconds for each process otherwise."""
+
+    def run(self, entry: str, argument: dict[str, Any], **options: Any) -> Ended:
+        return super().run(entry, argument, **options | {"imports": ("torch_geometric.nn",)})
+
+
+@pytest.fixture(scope="session")
+def examiner(packages: Path) -> Iterator[Worker]:
+    """The worker that examines models of each `package`."""
+    with pytest.MonkeyPatch.context() as patch, _WithPyG() as started:
+        patch.setattr(sys, "path", [*sys.path, str(packages)])
         yield started
 
 
@@ -338,14 +353,14 @@ _NUMBERS = count()
 
 
 @pytest.fixture
-def package(packages: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+def package(packages: Path, examiner: Worker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
     """A package of the user's, in a folder that Python imports from.
 
-    Its models are examined in processes of `worker`: a server of processes takes seconds to start.
+    Its models are examined in processes of `examiner`: a server of processes takes seconds to start.
     """
     name = f"mine{next(_NUMBERS)}"
     monkeypatch.syspath_prepend(packages)
-    monkeypatch.setattr("a3gnn.training.examine.Worker", lambda: nullcontext(worker))
+    monkeypatch.setattr("a3gnn.training.examine.Worker", lambda: nullcontext(examiner))
     yield Package(name, packages / name)
     for module in [one for one in sys.modules if one.partition(".")[0] == name]:
         del sys.modules[module]

@@ -10,7 +10,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -66,6 +66,13 @@ def idle_bytes(executor: LocalExecutor) -> int:
     ended = executor.worker.run("a3gnn.machine.probe:idle_memory", {})
     assert ended.result is not None
     return int(ended.result["idle_host_bytes"])
+
+
+@pytest.fixture(scope="module")
+def of_packages() -> Iterator[LocalExecutor]:
+    """Real trials of models of `package`, whose server finds them: it starts in a test that has one, in seconds."""
+    with LocalExecutor() as started:
+        yield started
 
 
 def test_a_request_survives_json(ask: Ask) -> None:
@@ -217,7 +224,7 @@ def test_memory_limit(executor: LocalExecutor, ask: Ask) -> None:
 
 
 def test_a_peak_of_less_than_a_poll_passes_the_limit(
-    ask: Ask, package: Package, tiny_folder_graph: Graph, tmp_path: Path
+    of_packages: LocalExecutor, ask: Ask, package: Package, tiny_folder_graph: Graph, tmp_path: Path
 ) -> None:
     """The model gives back at once what it takes, before each of its mini-batches, and notes what it has before."""
     body = """
@@ -232,18 +239,17 @@ def test_a_peak_of_less_than_a_poll_passes_the_limit(
     """
     plan, large = {"curve": None, "windows": 1}, 64 * MIB
     peaks, above = [], []
-    with LocalExecutor() as executor:  # whose server finds the package
-        for size in (4096, large):
-            notes = tmp_path / f"notes-{size}"
-            model = Task(model=package.add_class(body.format(size=size, notes=str(notes))), fanouts=(5, 5))
-            task = examined(model, tiny_folder_graph, 1 << 34)
-            notes.unlink(missing_ok=True)
-            found = executor.run(ask(task=task, **plan))
-            assert isinstance(found, Metrics), found
-            peaks.append(found.peak_host_bytes)
-            above.append(found.peak_host_bytes - max(map(int, notes.read_text().split())))
-        limit = peaks[0] + large // 2
-        failed = executor.run(ask(task=task, host_limit_bytes=limit, **plan))
+    for size in (4096, large):
+        notes = tmp_path / f"notes-{size}"
+        model = Task(model=package.add_class(body.format(size=size, notes=str(notes))), fanouts=(5, 5))
+        task = examined(model, tiny_folder_graph, 1 << 34)
+        notes.unlink(missing_ok=True)
+        found = of_packages.run(ask(task=task, **plan))
+        assert isinstance(found, Metrics), found
+        peaks.append(found.peak_host_bytes)
+        above.append(found.peak_host_bytes - max(map(int, notes.read_text().split())))
+    limit = peaks[0] + large // 2
+    failed = of_packages.run(ask(task=task, host_limit_bytes=limit, **plan))
     assert above[1] - above[0] > large / 2  # each by what its own process had
     assert isinstance(failed, Failure)
     assert (failed.kind, failed.limit) == (FailureKind.OUT_OF_MEMORY, limit)
@@ -264,7 +270,7 @@ def test_timeout(executor: LocalExecutor, ask: Ask) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["__init__", "forward"])
 def test_a_timeout_says_whether_anything_was_trained(
-    place: str, ask: Ask, package: Package, tiny_folder_graph: Graph, tmp_path: Path
+    place: str, of_packages: LocalExecutor, ask: Ask, package: Package, tiny_folder_graph: Graph, tmp_path: Path
 ) -> None:
     slow = tmp_path / "slow"
     body = f"""
@@ -275,14 +281,13 @@ def test_a_timeout_says_whether_anything_was_trained(
             time.sleep(0.01)
         return super().{place}(*given)
     """
-    with LocalExecutor() as executor:  # whose server finds the package
-        task = examined(Task(model=package.add_class(body), fanouts=(5, 5)), tiny_folder_graph, 1 << 34)
-        slow.touch()
-        for timeout_s in (10.0, 60.0):  # a busy machine is slow to start it
-            found = executor.run(ask(task=task, timeout_s=timeout_s))
-            assert isinstance(found, Failure)
-            if place in found.describe():
-                break
+    task = examined(Task(model=package.add_class(body), fanouts=(5, 5)), tiny_folder_graph, 1 << 34)
+    slow.touch()
+    for timeout_s in (10.0, 60.0):  # a busy machine is slow to start it
+        found = of_packages.run(ask(task=task, timeout_s=timeout_s))
+        assert isinstance(found, Failure)
+        if place in found.describe():
+            break
     assert found.detail.startswith(OPENING) == (place == "__init__")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
 import sys
 
 import pytest
@@ -11,24 +11,17 @@ from torch.nn import functional
 from torch_geometric.nn.models import GraphSAGE
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import MissingDependencyError, UsageError
 from a3gnn.training.tuned import TunedConfig
 
-_WITHOUT = """
-import sys
-sys.modules["lightning"] = None
-from a3gnn.errors import MissingDependencyError
-try:
-    import a3gnn.training.data_module
-except MissingDependencyError as error:
-    print(error)
-"""
 
-
-def test_without_lightning_the_line_that_installs_it_is_said() -> None:
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", _WITHOUT], capture_output=True, text=True, check=True)
-    assert "A DataModule needs the package 'lightning'" in run.stdout
-    assert 'pip install "a3gnn[lightning]"' in run.stdout
+def test_without_lightning_the_line_that_installs_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lightning", None)
+    monkeypatch.delitem(sys.modules, "a3gnn.training.data_module", raising=False)
+    with pytest.raises(MissingDependencyError) as raised:
+        importlib.import_module("a3gnn.training.data_module")
+    assert "A DataModule needs the package 'lightning'" in str(raised.value)
+    assert 'pip install "a3gnn[lightning]"' in str(raised.value)
 
 
 @pytest.fixture

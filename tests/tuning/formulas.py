@@ -14,6 +14,7 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.request import TrialRequest
+from a3gnn.tuning.beliefs import importance
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import session
 from a3gnn_surrogate import residual
@@ -40,11 +41,13 @@ _ROWS = 45
 def quick_changes(trees: tuple[int, ...]) -> Iterator[tuple[Any, str, Any]]:
     """Yields what makes a tune by formulas quick, as arguments of `setattr`: fits and drawings are most of it.
 
-    The corpus is a part of the shipped one, fits have one of the numbers of `trees`, and front.png is empty.
+    The corpus is a part of the shipped one, fits have one of the numbers of `trees`, the importance of knobs is of few
+    configurations, which took two thirds of such a tune's seconds, and front.png is empty.
     """
     part = shipped(_ROWS)
     yield session, "shipped_measurements", lambda typed: part
     yield residual, "_NUM_TREES", trees
+    yield importance, "_SAMPLE_SIZE", 50
     yield TuneResult, "plot", lambda self: SimpleNamespace(savefig=lambda file, dpi: file.touch())
 
 

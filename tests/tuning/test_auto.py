@@ -19,9 +19,11 @@ from a3gnn.task import Task
 from a3gnn.training.ending import End
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import auto
+from a3gnn.tuning import recommend as recommending
 from a3gnn.tuning.auto import AutoResult, AutoState, is_better, train_auto
 from a3gnn.tuning.recommend import recommend
 from a3gnn.tuning.recommend_first import recommend_first
+from tests.shipped import shipped
 
 GRAPH = "synthetic:nodes=20000,degree=30,classes=8,features=64,noise=3"
 TASK = Task(hidden_channels=64)
@@ -29,8 +31,9 @@ TASK = Task(hidden_channels=64)
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the recommendation made in this process, which takes seconds less."""
+    """Has the recommendation made in this process, of few measurements as in quick ones, which takes seconds less."""
     monkeypatch.setattr(auto, "recommend_apart", recommend_first)
+    monkeypatch.setattr(recommending, "shipped_measurements", lambda typed: shipped(150))
 
 
 def linear(in_channels: int, out_channels: int) -> torch.nn.Linear:
@@ -165,6 +168,7 @@ def test_the_baseline_goes_on_where_it_is_recommended(tmp_path: Path) -> None:
     assert "nothing is predicted to be faster than the baseline" in lines
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("fits", [True, False])
 def test_where_the_baseline_does_not_fit_the_recommendation_trains(
     fits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

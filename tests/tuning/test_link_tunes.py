@@ -76,15 +76,20 @@ def test_links_are_tuned_trained_and_predicted(tmp_path: Path, monkeypatch: pyte
     done = command("recommend", *asked, "--store", folder / "profiles.sqlite")
     assert done.returncode == 0, done.stderr
     assert "measurements of" in done.stdout
-    store = tmp_path / "profiles.db"
-    done = process("profile", *asked, "--configs", 0, "--train-seconds", 1, "--store", store)
-    assert done.returncode == 0, done.stderr
-    assert "Measured now    1" in done.stdout
     done = command("report", folder, "--out", tmp_path / "report.html")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "report.html").read_text()
     assert "recall@20" in page
     assert "popularity alone" in page
+
+
+@pytest.mark.weekly  # profiles run the trials of tunes; tests/cli/test_profile.py has the command
+def test_links_are_profiled(tmp_path: Path) -> None:
+    asked = ("--dataset", shop(tmp_path), "--target", LIKES, "--hidden", "8", "--fanouts", "4,3")
+    store = tmp_path / "profiles.db"
+    done = process("profile", *asked, "--configs", 0, "--train-seconds", 1, "--store", store)
+    assert done.returncode == 0, done.stderr
+    assert "Measured now    1" in done.stdout
 
 
 @pytest.mark.weekly

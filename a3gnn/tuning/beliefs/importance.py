@@ -6,6 +6,7 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
+from a3gnn.launch import QUICK
 from a3gnn.objectives import Objectives
 from a3gnn.prediction import Prediction
 from a3gnn.space import Rows
@@ -16,7 +17,7 @@ from a3gnn_surrogate.residual import THREADS
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Random configurations that the trees learn from; they define the average from which SHAP values count. Guess.
-_SAMPLE_SIZE = 1000
+_SAMPLE_SIZE = 50 if QUICK else 1000
 #: Parameters and number of the trees. A tree of depth five has interactions of up to five knobs.
 _PARAMETERS = {"max_depth": 5, "eta": 0.15, "tree_method": "hist", "max_bin": 64, **THREADS}
 _NUM_TREES = 60
