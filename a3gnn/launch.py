@@ -14,8 +14,8 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 QUICK_VARIABLE = "A3GNN_QUICK"
 #: Its value when a3gnn is imported. Trials then have one short timed window, never repeated. A verification has no
 #: further seed, and needs one pair. A budget in trials trains for seconds. Few shipped measurements are learned from,
-#: and the importance of knobs is of few configurations. A machine that was probed is not looked at again. Its figures
-#: say little of any configuration.
+#: and knob importance is computed from few configurations. A machine that was probed is not looked at again. Its
+#: figures say little of any configuration.
 QUICK = os.environ.get(QUICK_VARIABLE) == "1"
 
 

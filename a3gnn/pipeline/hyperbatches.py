@@ -83,8 +83,10 @@ class Hyperbatches:
             yield from self._in_turn(cache, readers, executor)
         finally:
             self._stops = True
-            _close(self._sampled)  # here, as garbage collection may close it next, while `stack` would on a thread
-            end_threads(stack.close)
+            try:  # not in `stack` alone, which a thread may close while garbage collection closes the same generator
+                _close(self._sampled)
+            finally:
+                end_threads(stack.close)
 
     def _in_turn(
         self, cache: AheadCache, readers: ThreadPoolExecutor, executor: ThreadPoolExecutor

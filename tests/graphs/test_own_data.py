@@ -15,6 +15,7 @@ import torch
 import torch_geometric
 from numpy.typing import NDArray
 from scipy import sparse
+from torch._weights_only_unpickler import Unpickler
 from torch_geometric.data import Batch, Data, TemporalData
 from torch_geometric.transforms import ToUndirected
 
@@ -285,13 +286,13 @@ def test_a_data_of_an_older_pyg_is_read(arrays: Arrays, npz: Npz, tmp_path: Path
 def test_a_data_with_its_cache_gets_a_remedy_that_works(arrays: Arrays, tmp_path: Path) -> None:
     both = ToUndirected()(data_of(arrays))
     torch.save(both, tmp_path / "both.pt")
-    refused = ""
-    try:  # with the oldest versions, torch reads it
+    if hasattr(Unpickler, "_check_set_item_target"):  # torch 2.8 fills any mapping that is allowed
+        with pytest.raises(
+            GraphError, match=r"holds collections\.defaultdict, .*torch\.save\(Data\.from_dict\(data\.to_dict"
+        ):
+            Graph.load(tmp_path / "both.pt")
+    else:
         assert Graph.load(tmp_path / "both.pt").fingerprint == Graph.from_pyg(both).fingerprint
-    except GraphError as error:
-        refused = str(error)
-    remedy = r"holds collections\.defaultdict, .*torch\.save\(Data\.from_dict\(data\.to_dict"
-    assert not refused or re.search(remedy, refused)
     torch.save(Data.from_dict(both.to_dict()), tmp_path / "both.pt")
     assert Graph.load(tmp_path / "both.pt").fingerprint == Graph.from_pyg(both).fingerprint
 

@@ -197,6 +197,27 @@ def test_a_thread_that_ends_a_collected_epoch_closes_nothing_that_is_collected_b
         assert contents(pipeline) == expected
 
 
+def test_an_epoch_whose_end_is_interrupted_leaves_the_cache_to_others(
+    graph: Graph, expected: list[tuple], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupts = [KeyboardInterrupt()]
+
+    class Samplers(ThreadPoolExecutor):
+        def shutdown(self, *given: object, **named: object) -> None:
+            super().shutdown(*given, **named)
+            if interrupts:
+                raise interrupts.pop()
+
+    monkeypatch.setattr(ordered_map, "ThreadPoolExecutor", Samplers)
+    with opened(graph, 1 << 20, parallel_mode="sequential") as pipeline:
+        left = pipeline.epoch(1)
+        next(left)
+        with pytest.raises(KeyboardInterrupt):
+            left.close()
+        assert not pipeline.store.ahead.in_use.locked()
+        assert contents(pipeline) == expected
+
+
 def test_an_epoch_that_is_collected_under_a_lock_of_its_threads_ends(
     graph: Graph, expected: list[tuple], monkeypatch: pytest.MonkeyPatch
 ) -> None:

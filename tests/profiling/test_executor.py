@@ -70,7 +70,7 @@ def idle_bytes(executor: LocalExecutor) -> int:
 
 @pytest.fixture(scope="module")
 def of_packages() -> Iterator[LocalExecutor]:
-    """Real trials of models of `package`, whose server finds them: it starts in a test that has one, in seconds."""
+    """Real trials of models of `package`. Its server starts at the first trial, so it can import them."""
     with LocalExecutor() as started:
         yield started
 

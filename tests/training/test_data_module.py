@@ -16,7 +16,8 @@ from a3gnn.training.tuned import TunedConfig
 
 
 def test_without_lightning_the_line_that_installs_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lightning", None)
+    for name in ("lightning", "lightning.pytorch"):
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "a3gnn.training.data_module", raising=False)
     with pytest.raises(MissingDependencyError) as raised:
         importlib.import_module("a3gnn.training.data_module")

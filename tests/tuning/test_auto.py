@@ -31,7 +31,7 @@ TASK = Task(hidden_channels=64)
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the recommendation made in this process, of few measurements as in quick ones, which takes seconds less."""
+    """Has the recommendation made in this process, from few measurements as quick processes do, in seconds less."""
     monkeypatch.setattr(auto, "recommend_apart", recommend_first)
     monkeypatch.setattr(recommending, "shipped_measurements", lambda typed: shipped(150))
 

@@ -28,7 +28,7 @@ _SYSTEMS = Priority.parse("balanced")
 
 
 class Recipe:
-    """Proposes the trials of the recipe: model shapes first, then the task's own, single values, and systems knobs.
+    """Proposes the trials of the recipe: model shapes, then the baseline's values, single values, systems knobs.
 
     The shapes race by successive halving (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", 2016). A
     trial of a later round continues the training of the one before (freeze-thaw). A budget that holds few steps leaves
@@ -64,7 +64,7 @@ def next_of_race(history: History) -> TrainConfig | None:
     if not (best := race.best()):
         return None
     own = race.config({name: task.value(name) for name in shapes[0]})
-    steps = chain([own], *map(race.steps, best))
+    steps = chain([own] if own != history.study.baseline else [], *map(race.steps, best))
     return next((one for one in steps if race.may_win(one, best[0])), None)
 
 

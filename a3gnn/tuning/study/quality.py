@@ -20,10 +20,10 @@ from a3gnn.units import count, short_duration
 #: The dropout, rate and weight decay of Kipf and Welling, "Semi-Supervised Classification with Graph Convolutional
 #: Networks", 2017, section 5.2. With few labels no shape with norms is as good: 1.5 points lower on cora_ml, .7 on acm.
 _PLAIN: Mapping[str, Any] = {"layers": 2, "norm": "none", "residual": False, "dropout": 0.5, "weight_decay": 5e-4}
-#: The shapes that race: layers, each with the two ways of normalizing that published winners have. Unlike ones come
-#: first, for budgets that end within the first round. The deepest one has less dropout: after 140 steps on minesweeper,
-#: 12 layers are 4 points behind with .35, and ahead of all others with .2. 8 layers with layer norms, which it
-#: replaces, came last by 26 points there and by 16 on tolokers.
+#: The shapes that race: layers with the two ways of normalizing that published winners have, and plain ones. Unlike
+#: ones come first, for budgets that end within the first round. The deepest one has less dropout: after 140 steps on
+#: minesweeper, 12 layers are 4 points behind with .35, and ahead of all others with .2. 8 layers with layer norms,
+#: which it replaces, came last by 26 points there and by 16 on tolokers.
 SHAPES: tuple[Mapping[str, Any], ...] = (
     {"layers": 4, "norm": "batch", "residual": True},
     _PLAIN,

@@ -274,6 +274,22 @@ def test_a_step_that_is_behind_after_equal_seconds_is_given_up(
     assert all(trials[config.key()] == 1 for config in worse)
 
 
+def test_the_baseline_is_no_step_where_shapes_train_as_it_does(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """Attention in mini-batches; its end is near the best, and its curve still rises."""
+    task = dataclasses.replace(empty.study.setting.task, model="gat", hidden_channels=16, heads=1)
+    request = dataclasses.replace(with_task(empty, task).study.request, fixed=(("batch_size", 1024),))
+    setting = dataclasses.replace(empty.study.setting, task=task)
+
+    def level(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return dataclasses.replace(metrics, curve=rising(0.9), peak_host_bytes=300 * MiB)
+
+    history, tried = raced(History(Study.of(request, setting)), formulas(level))
+    assert tried
+    assert history.study.baseline not in tried
+
+
 def test_failed_shapes_leave_the_race(empty: History, formulas: Callable[..., Formulas]) -> None:
     def deep_fails(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
         if dict(request.config.searched).get("layers") in (4, 8):
