@@ -272,7 +272,7 @@ def worker(chores: Path) -> Iterator[Worker]:
 
 
 class _WithPyG(Worker):
-    """A worker whose server imports PyG once: the models of a `package` do, in seconds for each process otherwise."""
+    """A worker whose server imports PyG, so that its processes, which examine models, need not: it takes seconds."""
 
     def run(self, entry: str, argument: dict[str, Any], **options: Any) -> Ended:
         return super().run(entry, argument, **options | {"imports": ("torch_geometric.nn",)})

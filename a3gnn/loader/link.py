@@ -330,7 +330,6 @@ def _pairs(given: Any, source: Source) -> tuple[Any, tuple[str, str], NDArray[np
             raise UsageError("edge_label_index must be given, because data has no edges here")
         return key, types, edges
     rule = "must be sources and targets of at least one pair, integers of shape (2, num_pairs)"
-    given = given.detach().as_subclass(Tensor) if isinstance(given, Tensor) else given  # an EdgeIndex has no numpy()
     pairs = array_of("edge_label_index", given, rule)
     if pairs.ndim != 2 or len(pairs) != 2 or not pairs.size or not np.issubdtype(pairs.dtype, np.integer):
         raise UsageError(f"edge_label_index {rule}, got {pairs.dtype} of shape {pairs.shape}")

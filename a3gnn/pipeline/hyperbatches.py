@@ -83,7 +83,7 @@ class Hyperbatches:
             yield from self._in_turn(cache, readers, executor)
         finally:
             self._stops = True
-            try:  # not in `stack` alone, which a thread may close while garbage collection closes the same generator
+            try:  # before `stack`: another thread may close it, and garbage collection the same generator meanwhile
                 _close(self._sampled)
             finally:
                 end_threads(stack.close)

@@ -109,12 +109,12 @@ class _Race:
         return max(curve.val_accuracy[: sum(batches <= within for batches in curve.batches)])
 
     def best(self) -> list[TrainConfig]:
-        """Returns the best configurations that are done, the best first, without those known to be behind it."""
+        """Returns the best configurations that are done, the best first, without those that are behind it."""
         raced = (trial.measurement.config for trial in self.history.trials if trial.reason == RACE)
         done = [one for one in dict.fromkeys(raced) if not self.is_due(one, RUNGS - 1)]
-        found = {one: self.quality(one, RUNGS - 1) for one in done}
-        near = [one for one in found if found[one] > -math.inf and found[one] >= max(found.values()) - _BEHIND]
-        return sorted(near, key=lambda one: -found[one])[:_CENTERS]
+        known = {one: quality for one in done if (quality := self.quality(one, RUNGS - 1)) > -math.inf}
+        best = sorted(known, key=lambda one: -known[one])[:_CENTERS]
+        return [one for one in best if known[one] >= known[best[0]] - _BEHIND]
 
     def may_win(self, config: TrainConfig, best: TrainConfig) -> bool:
         """Whether a step is to be trained (on): it is due, and not known to be behind the best after equal seconds."""
