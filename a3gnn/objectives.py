@@ -93,6 +93,11 @@ class Priority:
         return bool(self.deciding[2])
 
     @property
+    def mostly_accuracy(self) -> bool:
+        """Whether accuracy weighs more than speed and more than memory, at whatever end of the trainings."""
+        return self.accuracy > max(self.throughput, self.memory)
+
+    @property
     def to_target(self) -> bool:
         """Whether speed means seconds to accuracy and accuracy is only a limit, so that trials end at the target."""
         return self.time and not self.accuracy_counts

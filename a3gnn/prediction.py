@@ -37,6 +37,13 @@ def from_log_points(scaled: NDArray[np.float64] | float) -> NDArray[np.float64]:
     return np.asarray(_POINT * np.sinh(scaled))
 
 
+def _slope(lost: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns accuracy per unit of `log_points`, float64, same shape: of the chord from `lost` to 0, or at a gain."""
+    scaled = log_points(lost)
+    chord = np.divide(lost, scaled, where=scaled > 0, out=np.full(len(scaled), _POINT))
+    return np.where(scaled > 0, chord, _POINT * np.cosh(scaled))
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Predicted metrics with their intervals.
@@ -72,14 +79,15 @@ class Prediction:
 
         It is that of the metric's natural logarithm, or of accuracy itself, as if the interval covered 90 % of a normal
         distribution. It is 0 if nothing is uncertain, such as the memory of a missing device. If the errors of accuracy
-        are on the scale `log_points`, it holds close to the mean.
+        are on the scale `log_points`, it holds close to a mean without a loss, and from another mean up to no loss.
+        So the chance of a configuration with a large loss to be the best is as small as on that scale.
         """
         low, high = self.column(metric, "low"), self.column(metric, "high")
         width = np.zeros(len(low))
         if metric == "val_accuracy":
             width = self.lost(low) - self.lost(high)
             if self.default_accuracy is not None:
-                width *= _POINT * np.cosh(self.lost(self.column(metric)))
+                width *= _slope(self.default_accuracy - self.column(metric))
         else:
             np.log(high, out=width, where=high > low)
             width[high > low] -= np.log(low[high > low])

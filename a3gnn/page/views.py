@@ -76,9 +76,11 @@ def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
     spec = request.spec if graph is None else graph
     finished = measured is not None and measured.tune.tuned is not None
     name = Path(request.spec).stem if measured is None else measured.history.study.setting.graph.name
+    searches_model = any(one.name == "model" for one in request.search)
+    model = "" if searches_model else f", {MODEL_LABELS.get(request.task.model, request.task.model)}"
     return {
         "version": VIEWS_VERSION,
-        "title": printable(f"{name}, {MODEL_LABELS.get(request.task.model, request.task.model)}"),
+        "title": printable(f"{name}{model}"),
         "folder": str(folder),
         "status": "finished" if finished else "unfinished",
         "request": request.to_dict() | {"spec": spec},

@@ -188,8 +188,8 @@ def goals(beliefs: Beliefs) -> Iterator[Goal]:
     )
 
 
-def wanted(beliefs: Beliefs, goal: Goal, starts: Rows, seconds_left: float) -> Rows:
-    """Returns the rows that are worth a trial for `goal`, best first, with distinct learning keys."""
+def wanted(beliefs: Beliefs, goal: Goal, starts: Rows, seconds_left: float, climbers: int = CLIMBERS) -> Rows:
+    """Returns the rows that are worth a trial for `goal`, best first, with distinct learning keys (`maximize`)."""
     best = beliefs.best(goal.priority)
     least = -math.inf if best is None else math.log(math.log2(1 + MIN_GAIN))
     if best is None:  # nothing is eligible yet: whatever exceeds the lowest score is an improvement
@@ -200,39 +200,42 @@ def wanted(beliefs: Beliefs, goal: Goal, starts: Rows, seconds_left: float) -> R
         worth = (log_gain(belief, best) >= least) & (belief.seconds <= seconds_left) & goal.allowed(rows)
         return np.where(worth, log_value(belief, best), log_value(belief, best) - NOT_WORTH)
 
-    rows, values = maximize(beliefs.space, value, starts)
+    rows, values = maximize(beliefs.space, value, starts, climbers)
     rows = rows[values > -NOT_WORTH / 2]
     _, first = np.unique(beliefs.learning_rows(rows), axis=0, return_index=True)
     return rows[np.sort(first)]
 
 
-def maximize(space: SearchSpace, value: Callable[[Rows], Floats], starts: Rows) -> tuple[Rows, Floats]:
+def maximize(
+    space: SearchSpace, value: Callable[[Rows], Floats], starts: Rows, climbers: int = CLIMBERS
+) -> tuple[Rows, Floats]:
     """Returns all rows that a local search evaluated, and their values, largest first.
 
-    The best `CLIMBERS` of `starts` climb in steps of one knob, each to its best neighbor, until none is better.
+    The best of `starts` climb in steps of one knob, each to its best neighbor, until none is better.
 
     Args:
         space: The configurations.
         value: Returns the values of canonical rows, float64, shape (n,).
         starts: Rows to start from, int64, shape (n, n_knobs), n > 0.
+        climbers: How many climb.
     """
     rows = np.unique(space.canonical(starts), axis=0)
     values = {row.tobytes(): own for row, own in zip(rows, value(rows).tolist(), strict=True)}
     found = [rows]
     order = np.argsort([-values[row.tobytes()] for row in rows], kind="stable")
-    climbers = [rows[i] for i in order[:CLIMBERS]]
-    while climbers:
-        around = [space.neighbors(row) for row in climbers]
+    climbing = [rows[i] for i in order[:climbers]]
+    while climbing:
+        around = [space.neighbors(row) for row in climbing]
         fresh = {row.tobytes(): row for rows in around for row in rows if row.tobytes() not in values}
         if fresh:
             found.append(np.stack(list(fresh.values())))
             values |= zip(fresh, value(found[-1]).tolist(), strict=True)
         moved: dict[bytes, Rows] = {}
-        for row, near in zip(climbers, around, strict=True):
+        for row, near in zip(climbing, around, strict=True):
             top = max(near, key=lambda one: values[one.tobytes()])
             if values[top.tobytes()] > values[row.tobytes()]:
                 moved[top.tobytes()] = top
-        climbers = list(moved.values())
+        climbing = list(moved.values())
     every = np.concatenate(found)
     own = np.array([values[row.tobytes()] for row in every])
     best = np.argsort(-own, kind="stable")

@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
+
+import numpy as np
 
 from a3gnn.config import TrainConfig
 from a3gnn.knobs import ALL
 from a3gnn.learning_curve import ROUNDING, CurveEnd
 from a3gnn.objectives import Priority
+from a3gnn.seeding import derive
+from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.beliefs import Beliefs
-from a3gnn.tuning.engines.improvement import ExpectedImprovement, Goal, wanted
+from a3gnn.tuning.engines.improvement import STARTS, Goal, wanted
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s, shapes_of
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
-#: A step whose quality is further below the best's after equal seconds is given up, and no steps are taken from it:
+#: A step whose quality is further below the best's after equal seconds is given up, and steps around it come last:
 #: about the spread of seeds, whose standard deviation is at most .006 on five graphs (docs/design/seed_order.md).
 _BEHIND = 0.005
-#: Configurations around which steps are tried, if they are not behind: as many as the verification compares.
+#: Configurations around which steps are tried first, if they are not behind: as many as the verification compares.
 _CENTERS = 3
 #: Orders the winner's systems knobs, which change speed and memory alone.
 _SYSTEMS = Priority.parse("balanced")
@@ -29,6 +34,8 @@ _SYSTEMS = Priority.parse("balanced")
 
 class Recipe:
     """Proposes the trials of the recipe: model shapes, then the baseline's values, single values, systems knobs.
+
+    Seconds that are left then go to single values around the other configurations of the race, the best first.
 
     The shapes race by successive halving (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", 2016). A
     trial of a later round continues the training of the one before (freeze-thaw). A budget that holds few steps leaves
@@ -46,12 +53,27 @@ class Recipe:
         if config is not None:
             return [Proposal(RACE, config)]
         goal = Goal("best", _SYSTEMS, beliefs.learns_as_best)
-        rows = wanted(beliefs, goal, ExpectedImprovement(self._seed).starts(beliefs), seconds_left)[:count]
-        return [Proposal(goal.reason, beliefs.space.decode(row)) for row in rows]
+        rows = wanted(beliefs, goal, self._systems_of_best(beliefs), seconds_left, climbers=0)[:count]
+        if len(rows):
+            return [Proposal(goal.reason, beliefs.space.decode(row)) for row in rows]
+        config = next_of_race(history, around_all=True)
+        return [] if config is None else [Proposal(RACE, config)]
+
+    def _systems_of_best(self, beliefs: Beliefs) -> Rows:
+        """Returns rows that learn as the best trial does, with random other knobs, int64, shape (n, n_knobs)."""
+        space, history = beliefs.space, beliefs.history
+        drawn = space.sample(STARTS, derive(self._seed, "starts", len(history.trials)))
+        best = history.row(beliefs.ranked[0].trial.measurement.config) if beliefs.ranked else None
+        return drawn if best is None else np.where(beliefs.learning_rows(best[None]) >= 0, best, drawn)
 
 
-def next_of_race(history: History) -> TrainConfig | None:
-    """Returns the configuration that trains next; None if no shape and no step around the best is left."""
+def next_of_race(history: History, around_all: bool = False) -> TrainConfig | None:
+    """Returns the configuration that trains next; None if no shape and no step is left.
+
+    Args:
+        history: The trials so far.
+        around_all: Whether steps are also taken around configurations that are behind the best.
+    """
     race, size, task = _Race(history), race_of(history), history.study.setting.task
     first, number = (0, len(SHAPES)) if size is None else (size.first, size.shapes)
     searches_model = any(knob.name == "model" for knob in history.space.searched)
@@ -61,11 +83,13 @@ def next_of_race(history: History) -> TrainConfig | None:
         if (due := next((one for one in left if race.is_due(one, rung)), None)) is not None:
             return due
         left = sorted(left, key=lambda one: -race.quality(one, rung))[: max(len(left) // 2, 1)]
-    if not (best := race.best()):
+    trained = race.trained()
+    if not (done := [one for one in trained if not race.is_due(one, RUNGS - 1)]):
         return None
-    own = race.config({name: task.value(name) for name in shapes[0]})
-    steps = chain([own] if own != history.study.baseline else [], *map(race.steps, best))
-    return next((one for one in steps if race.may_win(one, best[0])), None)
+    best, own = done[0], race.config({name: task.value(name) for name in shapes[0]})
+    centers = trained if around_all else [one for one in done[:_CENTERS] if race.is_near(one, best)]
+    steps = chain([own] if own != history.study.baseline else [], *map(race.steps, centers))
+    return next((one for one in steps if race.may_win(one, best)), None)
 
 
 @dataclass(frozen=True)
@@ -81,20 +105,18 @@ class _Race:
         known = {name: value for name, value in systems.items() if value in space.knob(name).values}
         return space.decode(space.row_of({**values, **known}))
 
-    def last(self, config: TrainConfig) -> Trial | None:
-        """Returns the last trial of `config`."""
-        trials = (one for one in reversed(self.history.trials) if one.measurement.config == config)
-        return next(trials, None)
+    @cached_property
+    def last(self) -> dict[TrainConfig, Trial]:
+        """The last trial of each configuration."""
+        return {trial.measurement.config: trial for trial in self.history.trials}
 
     def failed(self, config: TrainConfig) -> bool:
         """Whether the last trial of `config` failed."""
-        trial = self.last(config)
-        return trial is not None and trial.metrics is None
+        return config in self.last and self.last[config].metrics is None
 
     def is_due(self, config: TrainConfig, rung: int) -> bool:
         """Whether `config` has not trained for round `rung`, did not fail, and has not stopped improving."""
-        trial = self.last(config)
-        if trial is None:
+        if (trial := self.last.get(config)) is None:
             return True
         curve = self.history.curve(config)
         stopped = curve is not None and curve.ended is CurveEnd.PLATEAU
@@ -102,26 +124,28 @@ class _Race:
 
     def quality(self, config: TrainConfig, rung: int) -> float:
         """Returns the best validation quality within the seconds of round `rung`; minus infinity if unknown."""
-        trial, curve = self.last(config), self.history.curve(config)
+        trial, curve = self.last.get(config), self.history.curve(config)
         if trial is None or trial.metrics is None or curve is None or not curve.batches:
             return -math.inf
         within = max(trial.metrics.pace.batches(rung_s(self.history, rung)) * ROUNDING, curve.batches[0])
         return max(curve.val_accuracy[: sum(batches <= within for batches in curve.batches)])
 
-    def best(self) -> list[TrainConfig]:
-        """Returns the best configurations that are done, the best first, without those that are behind it."""
-        raced = (trial.measurement.config for trial in self.history.trials if trial.reason == RACE)
-        done = [one for one in dict.fromkeys(raced) if not self.is_due(one, RUNGS - 1)]
-        known = {one: quality for one in done if (quality := self.quality(one, RUNGS - 1)) > -math.inf}
-        best = sorted(known, key=lambda one: -known[one])[:_CENTERS]
-        return [one for one in best if known[one] >= known[best[0]] - _BEHIND]
+    def trained(self) -> list[TrainConfig]:
+        """Returns the configurations of the race that have a quality, the best first."""
+        raced = dict.fromkeys(trial.measurement.config for trial in self.history.trials if trial.reason == RACE)
+        known = {one: quality for one in raced if (quality := self.quality(one, RUNGS - 1)) > -math.inf}
+        return sorted(known, key=lambda one: -known[one])
+
+    def is_near(self, config: TrainConfig, best: TrainConfig, rung: int = RUNGS - 1) -> bool:
+        """Whether `config` is not behind `best` after the seconds of round `rung`."""
+        return self.quality(config, rung) >= self.quality(best, rung) - _BEHIND
 
     def may_win(self, config: TrainConfig, best: TrainConfig) -> bool:
         """Whether a step is to be trained (on): it is due, and not known to be behind the best after equal seconds."""
+        if config not in self.last:
+            return True
         reached = reached_rung(self.history, config)
-        if not self.is_due(config, RUNGS - 1):
-            return False
-        return reached < 0 or self.quality(config, reached) >= self.quality(best, reached) - _BEHIND
+        return self.is_due(config, RUNGS - 1) and (reached < 0 or self.is_near(config, best, reached))
 
     def steps(self, best: TrainConfig) -> Iterator[TrainConfig]:
         """Yields the configurations that differ from `best` in one step of one value, down before up."""

@@ -127,7 +127,9 @@ class TuneResult:
         Raises:
             MissingDependencyError: matplotlib is not installed.
         """
-        return self.front.plot(f"{self.tuned.setting.graph.name}, {self.tuned.setting.task.model}")
+        setting = self.tuned.setting
+        models = dict.fromkeys(row.config.task_of(setting.task).model for row in self.front.rows)
+        return self.front.plot(f"{setting.graph.name}, {' and '.join(models)}")
 
     def pick(self, **asked: Any) -> Pick:
         """Returns the best measured configuration by another priority or other limits, without a trial (`pick`).

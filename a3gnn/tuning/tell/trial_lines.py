@@ -26,7 +26,7 @@ _LEFT_EVERY = 10
 def heading(history: History) -> Message:
     """Returns the headings of the columns of the trials after the baseline."""
     objectives, target = history.objectives, history.objectives.limits.least_accuracy
-    if objectives.priority.final:
+    if objectives.priority.mostly_accuracy:
         speed = objectives.metric.label[:SPEED]
     elif objectives.speed == "seconds_to_accuracy":
         speed = "to target" if target is None else f"to {objectives.metric.show(target)}"
@@ -78,7 +78,7 @@ def _changed(trial: Trial, history: History) -> str:
 def _speed(figures: Figures | None, history: History) -> str:
     if figures is None:
         return "failed"
-    if history.objectives.priority.final:
+    if history.objectives.priority.mostly_accuracy:
         return "" if figures.val_accuracy is None else history.objectives.metric.show(figures.val_accuracy)
     if history.objectives.speed == "seconds_to_accuracy":
         return show_seconds(figures, " s")
@@ -86,11 +86,11 @@ def _speed(figures: Figures | None, history: History) -> str:
 
 
 def _gain(figures: Figures | None, history: History, trial: Trial) -> str:
-    """Returns the speed over the reference's, both measured once; for quality, the points over the reference's."""
+    """Returns the speed over the reference's, both measured once; where accuracy decides, its points above it."""
     reference = history.reference_figures
     if figures is None or reference is None or trial is history.reference_trial:
         return ""
-    if history.objectives.priority.final:
+    if history.objectives.priority.mostly_accuracy:
         own, other = figures.val_accuracy, reference.val_accuracy
         return "" if own is None or other is None else f"{100 * (own - other):+.2f}"
     if history.objectives.speed != "seconds_to_accuracy":

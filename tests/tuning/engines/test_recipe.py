@@ -19,11 +19,14 @@ from a3gnn.knobs import ALL
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Priority
+from a3gnn.page.views import study_views
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.search import checked_search, search_of
 from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
 from a3gnn.task import Task
+from a3gnn.tuning.beliefs.beliefs import Beliefs
+from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.engines.engine import engine_of
 from a3gnn.tuning.engines.recipe import Recipe, next_of_race
 from a3gnn.tuning.outcome.kept_tune import KeptTune
@@ -242,6 +245,59 @@ def test_steps_around_the_next_best_lead_to_what_two_steps_from_the_best_reach(
     assert (task.num_layers, task.dropout, task.hidden_channels) == (4, 0.5, 128)
 
 
+def test_seconds_that_are_left_go_to_steps_around_shapes_that_are_behind(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """A shape loses the last round by .05, and one step from it is the best of all."""
+
+    def behind(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        task = request.config.task_of(request.setting.task)
+        start = {"hidden_channels": 64, "learning_rate": 0.01}
+        own = {name: task.value(name) for name in start}
+        plain = {(0.5, 5e-4): 0.85, (0.7, 5e-4): 0.97}.get((task.dropout, task.weight_decay), 0.8)
+        deep = 0.9 if (task.num_layers, task.dropout, task.weight_decay) == (4, 0.35, 0.0) else 0.8
+        ends = {("gcn", "none"): plain, ("sage", "batch"): deep}
+        end = ends.get((task.model, task.norm), 0.8) if own == start else 0.8
+        return dataclasses.replace(metrics, curve=rising(end), peak_host_bytes=300 * MiB)
+
+    machine = formulas(behind)
+    history, tried = raced(empty, machine)
+    task, before = history.study.setting.task, len(tried)
+    assert not any(config.task_of(task).dropout == 0.7 for config in tried if config.task_of(task).model == "gcn")
+    while (config := next_of_race(history) or next_of_race(history, around_all=True)) is not None:
+        history = with_trial(history, Proposal(RACE, config), machine)
+        tried.append(config)
+        if len(tried) == before + 40:
+            break
+    best = history.best()
+    assert best is not None
+    chosen = best.trial.measurement.config.task_of(task)
+    assert (chosen.model, chosen.norm, chosen.dropout) == ("gcn", "none", 0.7)
+    after = tried[tried.index(best.trial.measurement.config) + RUNGS :]
+    assert any(config.task_of(task).model == "gcn" for config in after), "steps follow around it"
+
+
+def test_after_the_steps_trials_change_what_the_best_does_not_learn_from(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """The whole graph leaves no other knob, so mini-batches are trained."""
+    request, machine = dataclasses.replace(empty.study.request, fixed=(("batch_size", 256),)), formulas(by_quality)
+    history, _ = raced(History(Study.of(request, empty.study.setting)), machine)
+    for number in range(3):
+        beliefs = Beliefs(history, fit_surrogate(history))
+        best = beliefs.ranked[0].trial.measurement.config
+        proposals = Recipe(number).propose(beliefs, 4)
+        assert 0 < len(proposals) <= 4
+        if proposals[0].reason == RACE:
+            assert number, "some knob of the best is worth a trial"
+            continue
+        for one in proposals:
+            assert one.reason == "best"
+            assert one.config.curve_key(history.study.setting.task) == best.curve_key(history.study.setting.task)
+            assert one.config.canonical() not in [trial.measurement.config for trial in history.trials]
+        history = with_trial(history, proposals[0], machine)
+
+
 @pytest.mark.parametrize(("own", "other"), [("sage", "gcn"), ("gcn", "sage")])
 def test_shapes_of_the_other_model_race_with_residuals_of_its_own(
     own: str, other: str, empty: History, formulas: Callable[..., Formulas]
@@ -435,6 +491,7 @@ def test_a_whole_tune_chooses_the_best_shape(quick_tune: Callable[..., Any], for
     assert (task.num_layers, task.norm) == (4, "batch")
     assert result.config.batch_size == ALL
     assert "final validation" in repr(result) or "validation accuracy" in repr(result)
+    assert study_views(result.folder)["title"] == result.tuned.setting.graph.name  # without the baseline's model
     assert "time to" not in repr(result)  # the seconds to the baseline's quality are no answer to a question of quality
     tune = KeptTune.read(result.folder)
     assert len(tune.history.timings) == 1  # the baseline's own: speed decides nothing between trials

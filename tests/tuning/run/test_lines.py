@@ -7,12 +7,14 @@ import pytest
 
 from a3gnn.learning_curve import NO_CURVE, CurveEnd
 from a3gnn.measurement import Metrics
+from a3gnn.metric import ACCURACY
 from a3gnn.notify import shown
+from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.text import describe_config
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.tell.events import BEST, TrialRow
-from a3gnn.tuning.tell.trial_lines import trial_message
+from a3gnn.tuning.tell.trial_lines import heading, trial_message
 from tests.tuning.measured import MODE1, TWO_PARTS
 from tests.tuning.verify.test_ends import rising
 
@@ -28,6 +30,16 @@ def test_a_trial_has_one_line_and_the_best_so_far_a_mark(measured) -> None:
     assert best.endswith("workers 2 (sample + gather)")
     assert "1.30x" in best
     assert not any(line.endswith(" left") for line in (baseline, slower, best))
+
+
+@pytest.mark.parametrize(("priority", "heads"), [("accuracy", True), ("0.2,0.2,0.6", True), ("balanced", False)])
+def test_lines_have_accuracy_where_it_weighs_most(measured, priority: str, heads: bool) -> None:
+    history = measured(TWO_PARTS, priority=Priority.parse(priority)).history
+    figures, baseline = map(history.figures, reversed(history.trials))
+    line = shown(trial_message(history.trials[-1], history, Budget(5)))
+    assert ("accuracy" in shown(heading(history))) is heads
+    assert (ACCURACY.show(figures.val_accuracy) in line) is heads
+    assert (f"{100 * (figures.val_accuracy - baseline.val_accuracy):+.2f}" in line) is heads
 
 
 def test_verbose_lines_have_all_figures_and_the_best_so_far(measured) -> None:
