@@ -94,7 +94,7 @@ class Priority:
 
     @property
     def mostly_accuracy(self) -> bool:
-        """Whether accuracy weighs more than speed and more than memory, at whatever end of the trainings."""
+        """Whether accuracy weighs more than speed and more than memory, at equal training time or at the end."""
         return self.accuracy > max(self.throughput, self.memory)
 
     @property
@@ -218,13 +218,18 @@ class Objectives:
         """Returns the score of measured `figures`, float64, shape (n,); minus infinity if the target is missed."""
         return self._score(self.measured_costs(figures))
 
-    def score_spread(self, prediction: Prediction) -> NDArray[np.float64]:
+    def score_spread(self, prediction: Prediction, best_accuracy: float | None = None) -> NDArray[np.float64]:
         """Returns the standard deviation of each score, float64, shape (n_configs,).
 
         The score is linear in the costs, whose errors are assumed to be independent.
+
+        Args:
+            prediction: The prediction.
+            best_accuracy: Accuracy in [0, 1] that a gain has to reach; the errors of accuracy are as large as they are on
+                the way there. By default, as large as close to the mean.
         """
         logs = [prediction.spread(metric) / np.log(2) for metric in (self.speed, self.memory)]
-        accuracy = prediction.spread("val_accuracy") * self.priority.accuracy_counts
+        accuracy = prediction.spread("val_accuracy", best_accuracy) * self.priority.accuracy_counts
         costs = np.stack([*logs, accuracy], axis=1)
         return np.asarray(np.linalg.norm(costs * self.priority.weights * DOUBLINGS, axis=1))
 

@@ -21,6 +21,8 @@ _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 #: Lost accuracy counts linearly below a point, and logarithmically beyond.
 _POINT = 0.01
+#: A smaller way on that scale has no slope but that of its end: rounding.
+_SAME = 1e-6
 
 
 def log_points(lost: NDArray[np.float64] | float) -> NDArray[np.float64]:
@@ -35,13 +37,6 @@ def log_points(lost: NDArray[np.float64] | float) -> NDArray[np.float64]:
 def from_log_points(scaled: NDArray[np.float64] | float) -> NDArray[np.float64]:
     """Returns lost accuracy as a share of 1 from `log_points` of it, float64, same shape."""
     return np.asarray(_POINT * np.sinh(scaled))
-
-
-def _slope(lost: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns accuracy per unit of `log_points`, float64, same shape: of the chord from `lost` to 0, or at a gain."""
-    scaled = log_points(lost)
-    chord = np.divide(lost, scaled, where=scaled > 0, out=np.full(len(scaled), _POINT))
-    return np.where(scaled > 0, chord, _POINT * np.cosh(scaled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +69,33 @@ class Prediction:
         values: NDArray[np.float64] = getattr(self, bound)
         return values[:, self.metrics.index(metric)]
 
-    def spread(self, metric: str) -> NDArray[np.float64]:
+    def spread(self, metric: str, towards: float | None = None) -> NDArray[np.float64]:
         """Returns the standard deviation that the interval of `metric` implies, float64, shape (n_configs,).
 
         It is that of the metric's natural logarithm, or of accuracy itself, as if the interval covered 90 % of a normal
         distribution. It is 0 if nothing is uncertain, such as the memory of a missing device. If the errors of accuracy
-        are on the scale `log_points`, it holds close to a mean without a loss, and from another mean up to no loss.
-        So the chance of a configuration with a large loss to be the best is as small as on that scale.
+        are on the scale `log_points`, it holds close to the mean, or with `towards` for the chance to reach this
+        accuracy, in [0, 1].
         """
         low, high = self.column(metric, "low"), self.column(metric, "high")
         width = np.zeros(len(low))
         if metric == "val_accuracy":
             width = self.lost(low) - self.lost(high)
             if self.default_accuracy is not None:
-                width *= _slope(self.default_accuracy - self.column(metric))
+                width *= self._slope(towards)
         else:
             np.log(high, out=width, where=high > low)
             width[high > low] -= np.log(low[high > low])
         return width / (2 * _DEVIATIONS)
+
+    def _slope(self, towards: float | None) -> NDArray[np.float64]:
+        """Returns accuracy per unit of `lost` at each mean, or on the way from there to the accuracy `towards`."""
+        mean = self.column("val_accuracy")
+        at_mean: NDArray[np.float64] = _POINT * np.cosh(self.lost(mean))
+        if towards is None:
+            return at_mean
+        way = self.lost(mean) - self.lost(towards)
+        return np.divide(towards - mean, way, where=np.abs(way) > _SAME, out=at_mean)
 
     def one_sided(self, metric: str, bound: str) -> NDArray[np.float64]:
         """Returns the standard deviation towards `bound` (low or high), float64, shape (n_configs,).

@@ -1,6 +1,6 @@
 """A user's search of four dimensions: seconds of trials until a tune is within .3 points of the best random trial.
 
-python -m benchmarks.own_search GRAPH [--random 60] [--trials 20] [--seeds 2] [--engines ei]
+python -m benchmarks.own_search GRAPH [--random 60] [--trials 20] [--seeds 2] [--epochs N] [--engines ei]
 
 Each trial trains a factory's model for as long as the baseline. All knobs are fixed, so that both choose among the
 same four names. The seconds of random search are the mean over orders of its trials.

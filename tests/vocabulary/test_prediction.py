@@ -43,7 +43,7 @@ def test_what_is_lost_scatters_on_its_own_scale_where_it_is_known_what_it_is_los
     assert prediction.lost(0.65) == pytest.approx(log_points(0.05))
     for bound in ("low", "high"):
         assert prediction.one_sided("val_accuracy", bound)[0] == pytest.approx(1.5)
-    small = of_losses(0.0002, 0.01)  # where the scale is straight, both deviations are of one size
+    small = of_losses(0.002, 0.01)  # where the scale is straight, both deviations are of one size
     ends = small.column("val_accuracy", "high") - small.column("val_accuracy", "low")
     assert small.spread("val_accuracy")[0] == pytest.approx(ends[0] / (2 * 1.645), rel=1e-3)
     assert small.take(np.array([0])).default_accuracy == 0.7
@@ -53,16 +53,13 @@ def test_what_is_lost_scatters_on_its_own_scale_where_it_is_known_what_it_is_los
     assert plain.one_sided("val_accuracy", "low")[0] == pytest.approx((mean - low) / 1.645)
 
 
-@pytest.mark.parametrize("lost", [1e-6, 0.005, 0.02, 0.2])
-@pytest.mark.parametrize("off", [0.1, 1.0])
-def test_the_chance_to_lose_nothing_is_that_on_the_scale_of_losses(lost: float, off: float) -> None:
+@pytest.mark.parametrize("lost", [-0.04, 0.0, 1e-6, 0.005, 0.2])
+@pytest.mark.parametrize("gain", [-0.01, 0.0, 0.03])
+def test_the_chance_to_reach_an_accuracy_is_that_on_the_scale_of_losses(lost: float, gain: float) -> None:
     """An interval that widens with the loss says nothing of a gain: a score's deviation must not either."""
-    spread = of_losses(lost, off).spread("val_accuracy")[0]
-    assert lost / spread == pytest.approx(log_points(lost) / off)
-
-
-def test_the_spread_at_a_gain_is_that_of_small_errors() -> None:
-    gain = of_losses(-0.03, 0.01)
-    ends = gain.column("val_accuracy", "high") - gain.column("val_accuracy", "low")
-    assert gain.spread("val_accuracy")[0] == pytest.approx(ends[0] / (2 * 1.645), rel=1e-3)
-    assert of_losses(0.0, 0.5).spread("val_accuracy")[0] == pytest.approx(0.005)
+    found = of_losses(lost, 0.5)
+    spread = found.spread("val_accuracy", 0.7 + gain)[0]
+    assert spread > 0
+    assert (lost + gain) / spread == pytest.approx((log_points(lost) - log_points(-gain)) / 0.5, abs=1e-9)
+    if lost == -gain:
+        assert spread == found.spread("val_accuracy")[0]

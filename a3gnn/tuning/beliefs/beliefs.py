@@ -76,6 +76,17 @@ class Beliefs:
         return believed(self.history, self.surrogate)
 
     @cached_property
+    def _best_accuracy(self) -> float | None:
+        """The best accuracy that a search has to exceed, whose values cost tens of points; None without a search.
+
+        Knobs alone cost a few points, and twelve emulated tunes gained nothing by it (docs/design/surrogate.md).
+        """
+        if not self.space.searched:
+            return None
+        known = (one.figures.val_accuracy for one in self.history.eligible())
+        return max((accuracy for accuracy in known if accuracy is not None), default=None)
+
+    @cached_property
     def tried(self) -> set[bytes]:
         """The rows of all trials, as bytes."""
         return tried_rows(self.history)
@@ -111,10 +122,11 @@ class Beliefs:
         if objectives.priority.only_time and prediction.budget_s is not None and self.ranked:
             limits = dataclasses.replace(limits, least_accuracy=None)
         noise = self._noise * objectives.priority.throughput
+        spread = objectives.score_spread(prediction, self._best_accuracy)
         known = self.surrogate.knows_curve(self.space.columns(rows), self.history.study.setting)
         return Belief(
             mean=objectives.score(prediction),
-            deviation=np.sqrt(np.maximum(objectives.score_spread(prediction) ** 2 - noise**2, 0.0)),
+            deviation=np.sqrt(np.maximum(spread**2 - noise**2, 0.0)),
             probability=limits.feasibility(prediction),
             seconds=np.maximum(expected_trials_s(self.history, known, prediction, self.history.drift), _LEAST_S),
         )

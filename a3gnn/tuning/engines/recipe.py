@@ -23,7 +23,7 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s, shapes_of
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
-#: A step whose quality is further below the best's after equal seconds is given up, and steps around it come last:
+#: A step whose quality is further below the best's after equal seconds is given up, and steps around it are tried last:
 #: about the spread of seeds, whose standard deviation is at most .006 on five graphs (docs/design/seed_order.md).
 _BEHIND = 0.005
 #: Configurations around which steps are tried first, if they are not behind: as many as the verification compares.
@@ -35,7 +35,8 @@ _SYSTEMS = Priority.parse("balanced")
 class Recipe:
     """Proposes the trials of the recipe: model shapes, then the baseline's values, single values, systems knobs.
 
-    Seconds that are left then go to single values around the other configurations of the race, the best first.
+    Seconds that are left then go to the other configurations of the race, in the order of their qualities so far, and
+    to single values around them.
 
     The shapes race by successive halving (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", 2016). A
     trial of a later round continues the training of the one before (freeze-thaw). A budget that holds few steps leaves
@@ -72,7 +73,7 @@ def next_of_race(history: History, around_all: bool = False) -> TrainConfig | No
 
     Args:
         history: The trials so far.
-        around_all: Whether steps are also taken around configurations that are behind the best.
+        around_all: Whether configurations that are behind the best are also trained on, and steps taken around them.
     """
     race, size, task = _Race(history), race_of(history), history.study.setting.task
     first, number = (0, len(SHAPES)) if size is None else (size.first, size.shapes)
@@ -88,7 +89,7 @@ def next_of_race(history: History, around_all: bool = False) -> TrainConfig | No
         return None
     best, own = done[0], race.config({name: task.value(name) for name in shapes[0]})
     centers = trained if around_all else [one for one in done[:_CENTERS] if race.is_near(one, best)]
-    steps = chain([own] if own != history.study.baseline else [], *map(race.steps, centers))
+    steps = chain([own] if own != history.study.baseline else [], *((one, *race.steps(one)) for one in centers))
     return next((one for one in steps if race.may_win(one, best)), None)
 
 

@@ -18,7 +18,6 @@ from a3gnn.report.front import Front
 from a3gnn.report.ratios import show_quality, show_ratio, show_seconds, show_throughput, shown
 from a3gnn.report.rows import FrontRow
 from a3gnn.report.text import configuration, row, wrapped
-from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.study import TuneRequest
@@ -166,10 +165,7 @@ def file_at(place: str | Path) -> Path:
 def pick_lines(found: Pick) -> Iterator[str]:
     """Yields the request, the picked configuration and the default, the figures of both, and the doubts."""
     setting = found.tuned.setting
-    yield from wrapped(
-        f"Picked for {_asked(found)} from the trials of {MODEL_LABELS.get(setting.task.model, setting.task.model)} on "
-        f"{setting.graph.name}; no new trial was run."
-    )
+    yield from wrapped(f"Picked for {_asked(found)} from the trials on {setting.graph.name}; no new trial was run.")
     yield ""
     yield from configuration("picked", found.config)
     if found.default_row is None and found.is_choice and found.tuned.no_gain is not None:

@@ -129,7 +129,7 @@ class TuneResult:
         """
         setting = self.tuned.setting
         models = dict.fromkeys(row.config.task_of(setting.task).model for row in self.front.rows)
-        return self.front.plot(f"{setting.graph.name}, {' and '.join(models)}")
+        return self.front.plot(f"{setting.graph.name}, {', '.join(models)}")
 
     def pick(self, **asked: Any) -> Pick:
         """Returns the best measured configuration by another priority or other limits, without a trial (`pick`).

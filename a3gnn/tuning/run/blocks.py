@@ -66,22 +66,24 @@ def learning_decides(priority: Priority) -> bool:
 def reserve_s(history: History, share_s: float) -> float:
     """Returns the seconds to reserve for the verification: its first `LEAST_PAIRS` blocks, but at most `share_s`.
 
-    Fewer pairs show only a large gain. If the final quality counts, the trainings are the longest of the tune, and the
-    reserve is for one contender and one further seed, without which no gain can be told from the spread of seeds.
+    Fewer pairs show only a large gain. If the final quality counts, the reserve is at least for one contender and one
+    further seed, without which no gain can be told from the spread of seeds.
     """
     cost, best, priority = BlockCost(history, history.drift), history.best(), history.study.request.priority
     own, baseline = None if best is None else best.figures, history.reference_figures
     trials = None if best is None else best.trial, history.reference_trial
     own_s, baseline_s = (math.inf if one is None else stopped_s(history, one.measurement.config) for one in trials)
-    contenders, seeds = min(CONTENDERS, max(history.rivals, 1)), SEEDS
-    if priority.final:
-        contenders, seeds, share_s = 1, min(SEEDS, 2), math.inf
-    sizes = [contenders, (contenders + 1) // 2, *[1] * LEAST_PAIRS][:LEAST_PAIRS]
-    trained = sum(sizes[:seeds]) if learning_decides(priority) else seeds
-    timed = sum(sizes) + LEAST_PAIRS - trained - (seeds - 1)
-    trainings_s = cost.run_s(0, own, own_s) + (trained - 1) * cost.run_s(1, own, own_s)
-    trainings_s += (seeds - 1) * cost.run_s(1, baseline, baseline_s)
-    return min(share_s, trainings_s + timed * cost.run_s(None, None))
+
+    def blocks_s(contenders: int, seeds: int) -> float:
+        sizes = [contenders, (contenders + 1) // 2, *[1] * LEAST_PAIRS][:LEAST_PAIRS]
+        trained = sum(sizes[:seeds]) if learning_decides(priority) else seeds
+        timed = sum(sizes) + LEAST_PAIRS - trained - (seeds - 1)
+        trainings_s = cost.run_s(0, own, own_s) + (trained - 1) * cost.run_s(1, own, own_s)
+        trainings_s += (seeds - 1) * cost.run_s(1, baseline, baseline_s)
+        return trainings_s + timed * cost.run_s(None, None)
+
+    whole_s = min(share_s, blocks_s(min(CONTENDERS, max(history.rivals, 1)), SEEDS))
+    return max(whole_s, blocks_s(1, min(SEEDS, 2))) if priority.final else whole_s
 
 
 def least_reserve_s(history: History, share_s: float) -> float:

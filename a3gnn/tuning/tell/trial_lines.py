@@ -86,7 +86,7 @@ def _speed(figures: Figures | None, history: History) -> str:
 
 
 def _gain(figures: Figures | None, history: History, trial: Trial) -> str:
-    """Returns the speed over the reference's, both measured once; where accuracy decides, its points above it."""
+    """Returns the ratio to the reference's speed, both measured once; if accuracy weighs most, the points above its."""
     reference = history.reference_figures
     if figures is None or reference is None or trial is history.reference_trial:
         return ""

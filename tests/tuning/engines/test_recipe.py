@@ -277,25 +277,19 @@ def test_seconds_that_are_left_go_to_steps_around_shapes_that_are_behind(
     assert any(config.task_of(task).model == "gcn" for config in after), "steps follow around it"
 
 
+@pytest.mark.parametrize(("fixed", "reason"), [((("batch_size", 256),), "best"), ((), RACE)])
 def test_after_the_steps_trials_change_what_the_best_does_not_learn_from(
-    empty: History, formulas: Callable[..., Formulas]
+    fixed: tuple[tuple[str, Any], ...], reason: str, empty: History, formulas: Callable[..., Formulas]
 ) -> None:
-    """The whole graph leaves no other knob, so mini-batches are trained."""
-    request, machine = dataclasses.replace(empty.study.request, fixed=(("batch_size", 256),)), formulas(by_quality)
-    history, _ = raced(History(Study.of(request, empty.study.setting)), machine)
-    for number in range(3):
-        beliefs = Beliefs(history, fit_surrogate(history))
-        best = beliefs.ranked[0].trial.measurement.config
-        proposals = Recipe(number).propose(beliefs, 4)
-        assert 0 < len(proposals) <= 4
-        if proposals[0].reason == RACE:
-            assert number, "some knob of the best is worth a trial"
-            continue
-        for one in proposals:
-            assert one.reason == "best"
-            assert one.config.curve_key(history.study.setting.task) == best.curve_key(history.study.setting.task)
-            assert one.config.canonical() not in [trial.measurement.config for trial in history.trials]
-        history = with_trial(history, proposals[0], machine)
+    """The whole graph leaves no such knob, so further steps follow at once."""
+    request = dataclasses.replace(empty.study.request, fixed=fixed)
+    history, _ = raced(History(Study.of(request, empty.study.setting)), formulas(by_quality))
+    beliefs, task = Beliefs(history, fit_surrogate(history)), history.study.setting.task
+    best = beliefs.ranked[0].trial.measurement.config
+    (proposal,) = Recipe(0).propose(beliefs)
+    assert proposal.reason == reason
+    assert (proposal.config.curve_key(task) == best.curve_key(task)) is (reason == "best")
+    assert proposal.config.canonical() not in [one.measurement.config for one in history.trials if reason == "best"]
 
 
 @pytest.mark.parametrize(("own", "other"), [("sage", "gcn"), ("gcn", "sage")])
