@@ -413,6 +413,7 @@ def test_a_baseline_with_an_end_of_its_own_leaves_the_seconds_of_a_second_seed(
     assert history.reference is not None
     assert history.reference.budget_s <= study.quality_s
     assert reserve_s(history, 0.0) < BUDGET_S - history.reference.budget_s
+    assert reserve_s(history, 0.0) < reserve_s(history, math.inf)  # a third seed, where a share has room for it
 
 
 def test_the_recipe_runs_unless_a_search_or_an_engine_is_given(empty: History) -> None:
