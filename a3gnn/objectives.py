@@ -225,8 +225,8 @@ class Objectives:
 
         Args:
             prediction: The prediction.
-            best_accuracy: Accuracy in [0, 1] that a gain has to reach; the errors of accuracy are as large as they are on
-                the way there. By default, as large as close to the mean.
+            best_accuracy: Accuracy in [0, 1] that a gain has to reach. Errors of accuracy take the slope of the chord
+                to it. By default, they take the slope at the mean.
         """
         logs = [prediction.spread(metric) / np.log(2) for metric in (self.speed, self.memory)]
         accuracy = prediction.spread("val_accuracy", best_accuracy) * self.priority.accuracy_counts

@@ -21,7 +21,7 @@ _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 #: Lost accuracy counts linearly below a point, and logarithmically beyond.
 _POINT = 0.01
-#: A smaller way on that scale has no slope but that of its end: rounding.
+#: Below this distance on that scale, the slope at the mean is used, because the quotient is rounding.
 _SAME = 1e-6
 
 
@@ -74,8 +74,8 @@ class Prediction:
 
         It is that of the metric's natural logarithm, or of accuracy itself, as if the interval covered 90 % of a normal
         distribution. It is 0 if nothing is uncertain, such as the memory of a missing device. If the errors of accuracy
-        are on the scale `log_points`, it holds close to the mean, or with `towards` for the chance to reach this
-        accuracy, in [0, 1].
+        are on the scale `log_points`, it holds close to the mean. With `towards`, it gives the probability of reaching
+        that accuracy, in [0, 1].
         """
         low, high = self.column(metric, "low"), self.column(metric, "high")
         width = np.zeros(len(low))

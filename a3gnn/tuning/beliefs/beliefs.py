@@ -77,9 +77,10 @@ class Beliefs:
 
     @cached_property
     def _best_accuracy(self) -> float | None:
-        """The best accuracy that a search has to exceed, whose values cost tens of points; None without a search.
+        """The best measured accuracy; None without a search.
 
-        Knobs alone cost a few points, and twelve emulated tunes gained nothing by it (docs/design/surrogate.md).
+        Values of a search can cost tens of points. Knobs alone cost a few, and twelve emulated tunes gained nothing by
+        it (docs/design/surrogate.md).
         """
         if not self.space.searched:
             return None
@@ -162,7 +163,7 @@ class Beliefs:
             [
                 self._noise,
                 prediction.spread(self.objectives.memory)[0] / np.log(2),
-                prediction.spread("val_accuracy")[0] * priority.accuracy_counts,
+                prediction.spread("val_accuracy", self._best_accuracy)[0] * priority.accuracy_counts,
             ]
         )
         slack = NormalDist().inv_cdf(1 - UNLIKELY) * float(np.linalg.norm(weights * spreads))

@@ -189,7 +189,15 @@ def goals(beliefs: Beliefs) -> Iterator[Goal]:
 
 
 def wanted(beliefs: Beliefs, goal: Goal, starts: Rows, seconds_left: float, climbers: int = CLIMBERS) -> Rows:
-    """Returns the rows that are worth a trial for `goal`, best first, with distinct learning keys (`maximize`)."""
+    """Returns the rows that are worth a trial for `goal`, best first, with distinct learning keys.
+
+    Args:
+        beliefs: The beliefs.
+        goal: What the trial is for.
+        starts: Rows that the search starts from, int64, shape (n, n_knobs).
+        seconds_left: Seconds that a trial may take.
+        climbers: Number of starts that climb; 0 for none.
+    """
     best = beliefs.best(goal.priority)
     least = -math.inf if best is None else math.log(math.log2(1 + MIN_GAIN))
     if best is None:  # nothing is eligible yet: whatever exceeds the lowest score is an improvement
@@ -217,7 +225,7 @@ def maximize(
         space: The configurations.
         value: Returns the values of canonical rows, float64, shape (n,).
         starts: Rows to start from, int64, shape (n, n_knobs), n > 0.
-        climbers: How many climb.
+        climbers: Number of starts that climb; 0 for none.
     """
     rows = np.unique(space.canonical(starts), axis=0)
     values = {row.tobytes(): own for row, own in zip(rows, value(rows).tolist(), strict=True)}

@@ -23,8 +23,8 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s, shapes_of
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
 
-#: A step whose quality is further below the best's after equal seconds is given up, and steps around it are tried last:
-#: about the spread of seeds, whose standard deviation is at most .006 on five graphs (docs/design/seed_order.md).
+#: A step whose quality is further below the best's after equal seconds is given up. Steps around it are tried last. It
+#: is about the spread of seeds, whose standard deviation is at most .006 on five graphs (docs/design/seed_order.md).
 _BEHIND = 0.005
 #: Configurations around which steps are tried first, if they are not behind: as many as the verification compares.
 _CENTERS = 3
@@ -35,8 +35,8 @@ _SYSTEMS = Priority.parse("balanced")
 class Recipe:
     """Proposes the trials of the recipe: model shapes, then the baseline's values, single values, systems knobs.
 
-    Seconds that are left then go to the other configurations of the race, in the order of their qualities so far, and
-    to single values around them.
+    Seconds that are left then go to single values around the other configurations of the race, in the order of their
+    qualities so far. Dropped configurations that are not behind the best are trained on.
 
     The shapes race by successive halving (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", 2016). A
     trial of a later round continues the training of the one before (freeze-thaw). A budget that holds few steps leaves
@@ -73,7 +73,8 @@ def next_of_race(history: History, around_all: bool = False) -> TrainConfig | No
 
     Args:
         history: The trials so far.
-        around_all: Whether configurations that are behind the best are also trained on, and steps taken around them.
+        around_all: Whether steps are also taken around configurations that are behind the best, and dropped ones that
+            are not behind it are trained on.
     """
     race, size, task = _Race(history), race_of(history), history.study.setting.task
     first, number = (0, len(SHAPES)) if size is None else (size.first, size.shapes)

@@ -87,7 +87,7 @@ def _race_s(history: History, elapsed_s: float) -> tuple[float, float]:
     study, cost = history.study, TrialCost.of(history)
 
     def needed_s(history: History) -> float:
-        return reserve_s(history, math.inf) + cost.seconds(rung_s(history, 0))
+        return reserve_s(history, 0.0) + cost.seconds(rung_s(history, 0))
 
     twice = dataclasses.replace(study.request, budget=2 * study.longest_s)
     grown_s = needed_s(dataclasses.replace(history, study=dataclasses.replace(study, request=twice)))
