@@ -112,7 +112,7 @@ def test_the_head_is_true_from_the_start_to_the_end(server: Server, told, open_p
     wait_for(lambda: study.state()["status"] not in ("running", "queued"))
     page.locator("#status", has_text=re.compile("^finished")).wait_for()
     page.get_by_role("button", name="Train with the choice").wait_for()
-    assert page.get_by_role("button", name="Stop").count() == 0
+    page.get_by_role("button", name="Stop").wait_for(state="detached")
     assert page.locator("#line").inner_text() == study.state()["line"]
     assert not page.locator("#progress").is_visible()
 
