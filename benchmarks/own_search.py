@@ -1,6 +1,6 @@
 """A user's search of four dimensions: seconds of trials until a tune is within .3 points of the best random trial.
 
-python -m benchmarks.own_search GRAPH [--random 60] [--trials 20] [--seeds 2] [--epochs N] [--engines ei]
+python -m benchmarks.own_search GRAPH [--random 60] [--trials 20] [--seeds 2] [--epochs N] [--engine ei]
 
 Each trial trains a factory's model for as long as the baseline. All knobs are fixed, so that both choose among the
 same four names. The seconds of random search are the mean over orders of its trials.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +73,7 @@ def main() -> None:
     parser.add_argument("graph")
     for name, default in (("--random", 60), ("--trials", 20), ("--seeds", 2), ("--epochs", None)):
         parser.add_argument(name, type=int, default=default)
-    parser.add_argument("--engines", nargs="+", default=["ei"])
+    parser.add_argument("--engine", default="ei")
     options = parser.parse_args()
     graph = Graph.load(options.graph)
     pool = trials_of(graph, "random", options.random, 0, options.epochs)
@@ -82,12 +81,11 @@ def main() -> None:
     random, goal = np.random.default_rng(0), best - _WITHIN / 100
     orders = [seconds_until([pool[i] for i in random.permutation(len(pool))], goal) for _ in range(_ORDERS)]
     print(json.dumps({"graph": graph.name, "best_of_random": best, "random_s": float(np.mean(orders))}), flush=True)
-    for seed, engine in product(range(1, options.seeds + 1), options.engines):
-        found = trials_of(graph, engine, options.trials, seed, options.epochs)
+    for seed in range(1, options.seeds + 1):
+        found = trials_of(graph, options.engine, options.trials, seed, options.epochs)
         print(
             json.dumps(
                 {
-                    "engine": engine,
                     "seed": seed,
                     "seconds": seconds_until(found, goal),
                     "best": max(quality for _, quality in found),

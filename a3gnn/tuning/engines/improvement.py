@@ -133,13 +133,16 @@ def first_row(beliefs: Beliefs, seed: int) -> Rows | None:
     row, first = space.canonical(np.stack([row, first]))
     if (row == first).all():
         return None
-    learns = beliefs.learning_rows(first[None])[0]
-    drawn = np.where(learns >= 0, first, space.sample(STARTS, seed))
-    rows = np.unique(space.canonical(np.concatenate([first[None], drawn])), axis=0)
-    rows = rows[(beliefs.learning_rows(rows) == learns).all(axis=1)]
+    rows = np.unique(space.canonical(np.concatenate([first[None], drawn_like(beliefs, first, seed)])), axis=0)
+    rows = rows[(beliefs.learning_rows(rows) == beliefs.learning_rows(first[None])).all(axis=1)]
     belief, best = beliefs.of(rows), beliefs.best()
     chosen: Rows = rows[log_value(belief, float(belief.mean.min()) if best is None else best).argmax()]
     return chosen
+
+
+def drawn_like(beliefs: Beliefs, row: NDArray[np.int64], seed: int) -> Rows:
+    """Returns random rows with the knobs that decide how `row` learns, int64, shape (`STARTS`, n_knobs)."""
+    return np.where(beliefs.learning_rows(row[None]) >= 0, row, beliefs.space.sample(STARTS, seed))
 
 
 def _index(knob: Knob, value: object) -> int:

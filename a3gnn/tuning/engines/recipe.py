@@ -9,8 +9,6 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from a3gnn.config import TrainConfig
 from a3gnn.knobs import ALL
 from a3gnn.learning_curve import ROUNDING, CurveEnd
@@ -18,7 +16,7 @@ from a3gnn.objectives import Priority
 from a3gnn.seeding import derive
 from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.beliefs import Beliefs
-from a3gnn.tuning.engines.improvement import STARTS, Goal, wanted
+from a3gnn.tuning.engines.improvement import STARTS, Goal, drawn_like, wanted
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, STEPS, race_of, reached_rung, rung_s, shapes_of
 from a3gnn.tuning.study.trial import RACE, Proposal, Trial
@@ -63,9 +61,9 @@ class Recipe:
     def _systems_of_best(self, beliefs: Beliefs) -> Rows:
         """Returns rows that learn as the best trial does, with random other knobs, int64, shape (n, n_knobs)."""
         space, history = beliefs.space, beliefs.history
-        drawn = space.sample(STARTS, derive(self._seed, "starts", len(history.trials)))
+        seed = derive(self._seed, "starts", len(history.trials))
         best = history.row(beliefs.ranked[0].trial.measurement.config) if beliefs.ranked else None
-        return drawn if best is None else np.where(beliefs.learning_rows(best[None]) >= 0, best, drawn)
+        return space.sample(STARTS, seed) if best is None else drawn_like(beliefs, best, seed)
 
 
 def next_of_race(history: History, around_all: bool = False) -> TrainConfig | None:
