@@ -112,7 +112,7 @@ def test_the_head_is_true_from_the_start_to_the_end(server: Server, told, open_p
     wait_for(lambda: study.state()["status"] not in ("running", "queued"))
     page.locator("#status", has_text=re.compile("^finished")).wait_for()
     page.get_by_role("button", name="Train with the choice").wait_for()
-    page.get_by_role("button", name="Stop").wait_for(state="detached")
+    page.get_by_role("button", name="Stop with the best so far").wait_for(state="detached")
     assert page.locator("#line").inner_text() == study.state()["line"]
     assert not page.locator("#progress").is_visible()
 
@@ -124,7 +124,7 @@ def test_a_waiting_study_shows_its_place_and_its_log_and_becomes_live_by_itself(
     page.locator("#line", has_text="is queued and begins after 1 other job").wait_for()
     page.locator("#log-lines", has_text="[queued]").wait_for()
     assert not page.locator("#summary").is_visible()
-    page.get_by_role("button", name="Stop").focus()
+    page.get_by_role("button", name="Stop with the best so far").focus()
     first.stop()
     page.locator("#phases [aria-current]", has_text=re.compile("preparing|compiling")).wait_for()
     page.locator("#trial-table tbody tr").nth(1).wait_for(timeout=60_000)
@@ -173,7 +173,7 @@ def test_the_focus_stays_when_the_page_changes(server: Server, shared: RemoteStu
         page.evaluate("document.activeElement.innerText")
         == page.locator("#trial-table tbody button").nth(1).inner_text()
     )
-    page.get_by_role("button", name="Stop").focus()
+    page.get_by_role("button", name="Stop with the best so far").focus()
     tell_until_shown(page, study)
     assert page.evaluate("document.activeElement.innerText") == "Stop with the best so far"
 
