@@ -31,7 +31,7 @@ from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.importance import keep_importance
 from a3gnn.tuning.study.limits import failed_in_time_alone
 from a3gnn.tuning.study.measured_front import keep_predicted_front
-from a3gnn.tuning.study.quality import race_of, rung_s
+from a3gnn.tuning.study.quality import race_of, rung_s, trains_whole
 from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import LONGER, Proposal, Trial
 from a3gnn.tuning.tell.trial_lines import heading
@@ -265,6 +265,10 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         if history.trials and history.trials[-1].measurement.seconds >= _SLOW_TRIAL_S:
             _keep_importance(beliefs, runner)
         history = runner.measure(proposal, beliefs)
+        if trains_whole(beliefs.history) and not trains_whole(history):
+            runner.notify(
+                "on the whole graph, that shape failed or takes long for a step, so shapes train in mini-batches"
+            )
         if race_of(beliefs.history) is None and (race := race_of(history)) is not None and (line := race.describe()):
             runner.notify(line)
         if runner.is_stopped_by(history):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from a3gnn.config import TrainConfig
+from a3gnn.knobs import ALL
 from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn.tuning.study.history import History
@@ -45,23 +46,31 @@ _OF_THE_OTHER: Mapping[int, Mapping[str, Any]] = {
     3: {"layers": 4, "norm": "batch", "residual": True},
     5: _PLAIN,
 }
+#: The place of the plain shape with linear residuals, where a model without a map of the node itself races.
+_MAPPED = 6
 #: Values of the other fields in which all shapes race: narrow, so that a training has hundreds of epochs. After 120
 #: steps of 4 layers, this rate was ahead of .005 by 1.1, .1 and .2 points on minesweeper, actor and amazon_computers
 #: and .6 behind on squirrel_filtered (two seeds each); dropout .2 was ahead on minesweeper alone.
 START: dict[str, Any] = {"hidden_channels": 64, "dropout": 0.35, "learning_rate": 0.01, "weight_decay": 0.0}
-#: Their values in steps around the best shape: the winners' (docs above), and what lies between. Width comes last,
-#: because it alone changes how long a step takes.
+#: Numbers in steps around the best shape: the winners' (docs above), and what lies between. Those that change how long
+#: a step takes come last.
 STEPS: Mapping[str, tuple[Any, ...]] = {
     "dropout": (0.0, 0.2, 0.35, 0.5, 0.7),
     "learning_rate": (0.001, 0.002, 0.005, 0.01, 0.02),
     "weight_decay": (0.0, 5e-5, 5e-4),
     "hidden_channels": (32, 64, 128, 256, 512),
+    "layers": (2, 3, 4, 8, 12),
 }
+#: Choices whose other values are steps, too.
+CHOICES = ("norm", "residual", "model")
 #: Rounds of a race: a training of each takes twice as long as one of the round before.
 RUNGS = 4
 #: Steps that a training of the first round takes at least, and those that a longest one needs to end near its best.
 #: On minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
 _TOLD_APART, _NEAR_BEST = 40, 120
+#: Most steps of the baseline that a step on the whole graph may take. On wordnet_en it takes over 30, and the best
+#: shape ends 2 points lower than in mini-batches; on three graphs it takes .9 to 2 (docs/design/tuning.md).
+_WHOLE_STEPS = 8
 #: Most seconds that the race's trials take beside training and evaluation, as a share of the budget: trials get
 #: a good half of the budget, and the race trains for a third of it.
 _AROUND_SHARE = 1 / 6
@@ -74,17 +83,21 @@ def shapes_of(task: Task, searches_model: bool = True) -> tuple[Mapping[str, Any
         task: The task.
         searches_model: Whether the search has the model; it has not if edges have values.
     """
-    if task.model not in KINDS or not searches_model:
-        return tuple(_with_model(shape, task.model) for shape in SHAPES)
-    own, other = task.model, next(kind for kind in KINDS if kind != task.model)
-    shapes = ((_OF_THE_OTHER[i], other) if i in _OF_THE_OTHER else (shape, own) for i, shape in enumerate(SHAPES))
-    return tuple(_with_model(shape, model) | {"model": model} for shape, model in shapes)
+    searches_model, own = searches_model and task.model in KINDS, task.model
+    raced, mapped = [(shape, own) for shape in SHAPES], own
+    if searches_model:
+        other, mapped = next(kind for kind in KINDS if kind != own), "gcn"
+        raced = [(_OF_THE_OTHER[i], other) if i in _OF_THE_OTHER else one for i, one in enumerate(raced)]
+    if mapped not in _OWN_MAP:
+        raced[_MAPPED] = {**_PLAIN, "residual": True}, mapped
+    shapes = [(with_model(shape, model), {"model": model} if searches_model else {}) for shape, model in raced]
+    return tuple(shape | of for shape, of in shapes)
 
 
-def _with_model(shape: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """Returns `shape` for `model`: residual connections map the node's row where its layers do not."""
-    residual = shape["residual"] and (True if model in _OWN_MAP else "linear")
-    return {**shape, "residual": residual}
+def with_model(values: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """Returns `values` for `model`: residual connections map the node's row where its layers do not."""
+    residual = values["residual"] and (True if model in _OWN_MAP else "linear")
+    return {**values, "residual": residual}
 
 
 def recipe_search(task: Task) -> dict[str, list[Any]]:
@@ -93,7 +106,7 @@ def recipe_search(task: Task) -> dict[str, list[Any]]:
     Names come in the order of `START`, because the draws of engines depend on it.
     """
     found: dict[str, dict[Any, None]] = {}
-    for values in (*shapes_of(task), *({name: value} for name in START for value in STEPS[name])):
+    for values in (*shapes_of(task), *({name: one} for name in (*START, "layers") for one in STEPS[name])):
         for name, value in values.items():
             found.setdefault(name, {})[value] = None
     return {name: list({**values, task.value(name): None}) for name, values in found.items()}
@@ -107,13 +120,14 @@ class RaceSize(NamedTuple):
         steps: Steps of the longest training.
         budget: The budget under which no round is left out and the longest training ends near its best, as text: in
             trials if the request's is and its trainings are long enough, else in seconds.
-        measured: The configuration of the first trial, which trained for the seconds of round 0.
+        measured: The configurations of the first trial and of the one that tells the size, which trained for the
+            seconds of round 0.
     """
 
     first: int
     steps: float
     budget: str
-    measured: TrainConfig
+    measured: tuple[TrainConfig, TrainConfig]
 
     @property
     def shapes(self) -> int:
@@ -132,9 +146,28 @@ class RaceSize(NamedTuple):
         )
 
 
+def trains_whole(history: History) -> bool:
+    """Whether shapes train on the whole graph, where the space has it.
+
+    The first trial does. If it fails, or a step of it takes more than `_WHOLE_STEPS` of the baseline's, all shapes
+    train in mini-batches as the baseline's.
+    """
+    first = next((one for one in history.trials if one.reason == RACE), None)
+    has_others = history.space.knob("batch_size").values != (ALL,)
+    if first is None or first.measurement.config.batch_size != ALL or not has_others:
+        return True
+    whole = first.measurement.metrics  # their drift changes with later timings
+    own = None if history.reference_trial is None else history.reference_trial.measurement.metrics
+    if whole is None or own is None:
+        return whole is not None
+    return whole.pace.batches_per_s * _WHOLE_STEPS >= own.pace.batches_per_s
+
+
 def race_of(history: History) -> RaceSize | None:
-    """Returns the size of the race of `history`; None before its first successful trial."""
-    trial = next((one for one in history.trials if one.reason == RACE and one.metrics is not None), None)
+    """Returns the size of the race of `history`; None before its first successful trial that trains as all do."""
+    raced, is_whole = [one for one in history.trials if one.reason == RACE], trains_whole(history)
+    alike = (one for one in raced if is_whole or one.measurement.config.batch_size != ALL)
+    trial = next((one for one in alike if one.metrics is not None), None)
     metrics = None if trial is None else trial.measurement.metrics  # its drift changes with later timings
     if trial is None or metrics is None:
         return None
@@ -159,7 +192,7 @@ def race_of(history: History) -> RaceSize | None:
         ),
         steps,
         str(2 * trials(0)) if counted and steps >= _NEAR_BEST else short_duration(all_s),
-        trial.measurement.config,
+        (raced[0].measurement.config, trial.measurement.config),
     )
 
 
@@ -168,7 +201,7 @@ def reached_rung(history: History, config: TrainConfig) -> int:
     race, rung = race_of(history), -1
     trials = sum(trial.measurement.config == config and trial.metrics is not None for trial in history.trials)
     for number in range(trials):
-        starts = 0 if race is None or (config == race.measured and not number) else race.first
+        starts = 0 if race is None or (config in race.measured and not number) else race.first
         rung = max(rung + 1, starts)
     return rung
 

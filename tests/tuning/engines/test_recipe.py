@@ -125,10 +125,12 @@ def test_residuals_map_the_nodes_row_where_layers_do_not(
     task = dataclasses.replace(empty.study.setting.task, model=model, hidden_channels=16)
     _, tried = raced(with_task(empty, task), formulas(by_quality), most=8)
     assert [config.task_of(task).residual for config in tried] == [residual, False] * 2 + [False] + [residual] * 3
-    assert [config.task_of(task).weight_decay for config in tried] == [0.0, 5e-4, *[0.0] * 6]
+    is_mapped = residual == "linear"  # a second plain shape in place of one with 3 layers
+    assert [config.task_of(task).num_layers for config in tried] == [4, 2, 8, 4, 2, 2, 2 if is_mapped else 3, 12]
+    assert [config.task_of(task).weight_decay for config in tried] == [0.0, 5e-4, *[0.0] * 4, 5e-4 * is_mapped, 0.0]
 
 
-@pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.0, 2, "up to 30 steps")])
+@pytest.mark.parametrize(("steps_per_s", "first", "words"), [(8.0, 1, "4 shapes of 8"), (1.25, 2, "up to 38 steps")])
 def test_a_budget_of_few_steps_leaves_out_rounds_and_shapes(
     steps_per_s: float, first: int, words: str, empty: History, formulas: Callable[..., Formulas]
 ) -> None:
@@ -167,10 +169,10 @@ def test_a_budget_in_trials_names_one_in_seconds_where_trainings_are_short(
     """The steps of a training do not depend on the number of trials."""
     for trials, first in ((100, 0), (14, 1)):
         request = dataclasses.replace(empty.study.request, budget=trials)
-        history, _ = raced(History(Study.of(request, empty.study.setting)), formulas(slowly(1.0)), most=1)
+        history, _ = raced(History(Study.of(request, empty.study.setting)), formulas(slowly(1.25)), most=1)
         size = race_of(history)
         assert size is not None
-        assert (size.first, size.steps) == (first, history.study.quality_s)
+        assert (size.first, size.steps) == (first, 1.25 * history.study.quality_s)
         longer = dataclasses.replace(request, budget=parse_duration(size.budget))
         whole = race_of(dataclasses.replace(history, study=Study.of(longer, history.study.setting)))
         assert whole is not None
@@ -178,9 +180,9 @@ def test_a_budget_in_trials_names_one_in_seconds_where_trainings_are_short(
 
 
 def test_shapes_that_fail_leave_their_places_to_others(empty: History, formulas: Callable[..., Formulas]) -> None:
-    slow, task = slowly(1.0), empty.study.setting.task
+    slow, task = slowly(1.25), empty.study.setting.task
     shapes = [tuple(shape[name] for name in SHAPES[0]) for shape in shapes_of(task)]
-    failed = shapes[:2]
+    failed = shapes[1:3]
 
     def failing(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
         if request.config.searched and shape_of(request.config, request.setting.task) in failed:
@@ -192,7 +194,7 @@ def test_shapes_that_fail_leave_their_places_to_others(empty: History, formulas:
     assert size is not None
     assert size.shapes == 2
     raced_shapes = [shape_of(config, history.study.setting.task) for config in tried]
-    assert raced_shapes[:5] == [shapes[place] for place in (0, 1, 2, 2, 3)]
+    assert raced_shapes[:5] == [shapes[place] for place in (0, 0, 1, 2, 3)]
 
 
 def test_the_size_of_a_race_stays_when_the_machine_is_timed_again(
@@ -211,7 +213,7 @@ def test_the_size_of_a_race_stays_when_the_machine_is_timed_again(
 
 def test_steps_lead_to_the_best_values_within_the_limit(empty: History, formulas: Callable[..., Formulas]) -> None:
     history, tried = raced(empty, formulas(by_quality))
-    assert len(tried) < 100
+    assert len(tried) < 200
     best = history.best()
     assert best is not None
     task = best.trial.measurement.config.task_of(history.study.setting.task)
@@ -279,6 +281,134 @@ def test_seconds_that_are_left_go_to_steps_around_shapes_that_are_behind(
     assert any(one.task_of(task).dropout == 0.7 for one in steps), "steps follow around it"
 
 
+@pytest.mark.parametrize("whole", ["fails", "is slow"])
+def test_shapes_train_in_mini_batches_where_the_whole_graph_is_slow(
+    whole: str, empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        found = by_quality(request, metrics, before)
+        if request.config == DEFAULT or isinstance(found, Failure):
+            return found
+        if whole == "fails" and request.config.batch_size == ALL:
+            return Failure(FailureKind.OUT_OF_MEMORY, "too large", 500 * MiB, 400.0 * MiB)
+        epochs_per_s = 0.12 if request.config.batch_size == ALL else 4.0  # of ten steps; the baseline's is 1
+        return dataclasses.replace(found, throughput_epochs_per_s=epochs_per_s)
+
+    history, tried = raced(empty, formulas(slow), most=17)
+    task = history.study.setting.task
+    shapes = [tuple(shape[name] for name in SHAPES[0]) for shape in shapes_of(task)]
+    assert [config.batch_size for config in tried] == [ALL] + [1024] * 16
+    assert [shape_of(config, task) for config in tried[:9]] == [shapes[0], *shapes]
+    size = race_of(history)
+    assert size is not None
+    assert size.measured == tuple(tried[:2])
+    assert reached_rung(history, tried[1]) == RUNGS - 1
+    history, tried = raced(empty, formulas(slow))
+    assert [config.batch_size for config in tried].count(ALL) == 1, "no step goes back"
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        {"num_workers": 2},
+        {"num_partitions": 4},
+        {"seed_fanout": 2},
+        {"seed_order": "proximity"},
+        {"bias_rate": 2.0},
+        {"parallel_mode": "mode1"},
+        {"input_aggregation": "full"},
+        {"batch_size": 256},
+    ],
+    ids=lambda fixed: next(iter(fixed)),
+)
+def test_steps_keep_fixed_knobs_and_leave_a_baseline_without_them(
+    fixed: dict[str, Any], empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """The baseline ends above all shapes and has other values, so the best of the others is the center of the steps."""
+
+    def above(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        end = 0.99 if request.config == DEFAULT else quality_of(dict(request.config.searched))
+        return dataclasses.replace(metrics, curve=rising(end), peak_host_bytes=300 * MiB)
+
+    request = dataclasses.replace(empty.study.request, fixed=tuple(fixed.items()))
+    history, tried = raced(History(Study.of(request, empty.study.setting)), formulas(above), most=40)
+    space = history.space
+    assert all(space.decode(space.encode(config)) == config for config in tried)
+    if history.row(DEFAULT) is None:
+        ends = [one.task_of(history.study.setting.task) for one in tried if reached_rung(history, one) == RUNGS - 1]
+        assert any((task.num_layers, task.norm, task.dropout) == (4, "batch", 0.5) for task in ends)
+
+
+def test_shapes_read_from_disk_where_only_such_a_baseline_fits(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    def large(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if request.config.feature_tier == "ram":
+            return Failure(FailureKind.OUT_OF_MEMORY, "too large", 500 * MiB, 400.0 * MiB)
+        return by_quality(request, metrics, before)
+
+    machine, on_disk = formulas(large), TrainConfig(feature_tier="disk")
+    history = with_trial(empty, Proposal("default", TrainConfig()), machine)
+    history = with_trial(history, Proposal("default", on_disk), machine)
+    for _ in range(3):
+        config = next_of_race(history)
+        assert config is not None
+        history = with_trial(history, Proposal(RACE, config), machine)
+    first, *others = (trial.measurement.config for trial in history.trials[2:])
+    assert first.batch_size == ALL
+    assert all((config.batch_size, config.feature_tier) == (1024, "disk") for config in others)
+
+
+def test_steps_around_the_baseline_keep_its_mini_batches(empty: History, formulas: Callable[..., Formulas]) -> None:
+    """Every shape ends below it, and one step from it is the best of all."""
+
+    def above(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        values = dict(request.config.searched)
+        ends = {(): 0.9, (("dropout", 0.7),): 0.95}
+        end = ends.get(tuple(values.items()), 0.8) if request.config.batch_size == 1024 else 0.7
+        return dataclasses.replace(metrics, curve=rising(end), peak_host_bytes=300 * MiB)
+
+    history, _ = raced(empty, formulas(above))
+    best = history.best()
+    assert best is not None
+    assert best.trial.measurement.config == dataclasses.replace(TrainConfig(), searched=(("dropout", 0.7),)).canonical()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"residual": False},
+        {"norm": "layer"},
+        {"model": "gcn", "residual": "linear"},
+        {"layers": 3},
+        {"batch_size": 1024},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_steps_change_the_shape_and_the_mini_batch(
+    change: dict[str, Any], empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """One change from the best shape is the best of all."""
+    of_shape = {"layers": 4, "norm": "batch", "residual": True, "model": "sage", "batch_size": ALL, **START}
+    ends = [(of_shape, 0.9), ({**of_shape, **change}, 0.95)]
+    task = empty.study.setting.task
+
+    def by_step(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        own = request.config.task_of(task)
+        values = {name: own.value(name) for name in of_shape if name != "batch_size"}
+        values["batch_size"] = request.config.batch_size
+        end = next((end for one, end in ends if one == values), 0.8)
+        return dataclasses.replace(metrics, curve=rising(end), throughput_epochs_per_s=3.0, peak_host_bytes=300 * MiB)
+
+    history, _ = raced(empty, formulas(by_step))
+    best = history.best()
+    assert best is not None
+    config = best.trial.measurement.config
+    found = {name: config.task_of(task).value(name) for name in change if name != "batch_size"}
+    assert found == {name: value for name, value in change.items() if name != "batch_size"}
+    assert config.batch_size == change.get("batch_size", ALL)
+
+
 @pytest.mark.parametrize(("fixed", "reason"), [((("batch_size", 256),), "best"), ((), RACE)])
 def test_after_the_steps_trials_change_what_the_best_does_not_learn_from(
     fixed: tuple[tuple[str, Any], ...], reason: str, empty: History, formulas: Callable[..., Formulas]
@@ -308,7 +438,7 @@ def test_shapes_of_the_other_model_race_with_residuals_of_its_own(
     empty = with_task(empty, dataclasses.replace(empty.study.setting.task, model=own))
     history, tried = raced(empty, formulas(by_model))
     tasks = [config.task_of(history.study.setting.task) for config in tried[:8]]
-    assert [task.model for task in tasks] == [own, own, own, other, own, other, own, own]
+    assert [task.model for task in tasks] == [own, own, own, other, own, other, "gcn", own]
     assert all(task.residual == {"sage": True, "gcn": "linear"}[task.model] for task in tasks if task.residual)
     best = history.best()
     assert best is not None
@@ -482,6 +612,26 @@ def test_bad_requests_are_refused(quick_tune: Callable[..., Any], tiny_graph) ->
 
     with pytest.raises(UsageError, match="needs trials"):
         recommend(tiny_graph, priority="quality")
+
+
+@pytest.mark.parametrize("fixed", [{}, {"batch_size": ALL}], ids=["free", "fixed"])
+def test_a_tune_says_that_shapes_leave_the_whole_graph(
+    fixed: dict[str, Any], quick_tune: Callable[..., Any], formulas: Callable[..., Formulas]
+) -> None:
+    """Unless the user asked for it."""
+
+    def first_fails(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if request.config.batch_size == ALL and shape_of(request.config, request.setting.task)[0] == 4:
+            return Failure(FailureKind.OUT_OF_MEMORY, "too large", 500 * MiB, 400.0 * MiB)
+        return by_quality(request, metrics, before)
+
+    lines: list[str] = []
+    options = {"priority": "quality", "engine": "ppo", "budget": 2, "notify": lines.append, "max_accuracy_drop": 100.0}
+    result = quick_tune(fix=fixed, executor=formulas(first_fails), **options)
+    said = [line for line in lines if "so shapes train in mini-batches" in line]
+    assert len(said) == (0 if fixed else 1)
+    sizes = [trial.measurement.config.batch_size for trial in KeptTune.read(result.folder).history.trials]
+    assert sizes == [1024, ALL, ALL if fixed else 1024]
 
 
 @pytest.mark.slow
