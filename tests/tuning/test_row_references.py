@@ -99,3 +99,18 @@ def test_the_summary_names_the_one_that_is_nearly_as_good_on_validation(quick_tu
         assert ("better than the baseline's" in text) == (below < 0)
         assert "linear alone, without a network, has" not in text
         assert all(len(line) <= 80 for line in lines)
+
+
+def test_the_summary_says_how_good_the_choice_is_beside_it(quick_tune: Tune) -> None:
+    """A tuned network may be far above the baseline, to which they are compared, and still below them."""
+    found = quick_tune(references=False)
+    ends = {"val_accuracy": 0.5, "test_accuracy": 0.5, "seconds": 1.0, "stopped": True}
+    for final, is_said in (
+        ({"default": ends, "other": {**ends, "val_accuracy": 0.6}}, True),
+        ({"default": ends}, False),
+    ):
+        given = {"mlp": {"validation": 0.7, "test": 0.0}}
+        tuned = dataclasses.replace(found.tuned, heuristics=given, final=final, no_gain=None)
+        text = " ".join(" ".join(summary_lines(summary(tuned, found.front), everything=True)).split())
+        said = f"better than the baseline's 50.00%{' (the choice has 60.00%)' * is_said}; "
+        assert said in text

@@ -68,8 +68,8 @@ RUNGS = 4
 #: Steps that a training of the first round takes at least, and those that a longest one needs to end near its best.
 #: On minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
 _TOLD_APART, _NEAR_BEST = 40, 120
-#: Most steps of the baseline that a step on the whole graph may take. On wordnet_en it takes over 30, and the best
-#: shape ends 2 points lower than in mini-batches; on three graphs it takes .9 to 2 (docs/design/tuning.md).
+#: Most steps of the baseline that a step on the whole graph may take: .9 to 7.5 on seven graphs. Mini-batches are ahead
+#: by 2 points on wordnet_en, where it takes over 30, and by .2 on credit_default, with 11 (docs/design/tuning.md).
 _WHOLE_STEPS = 8
 #: Most seconds that the race's trials take beside training and evaluation, as a share of the budget: trials get
 #: a good half of the budget, and the race trains for a third of it.

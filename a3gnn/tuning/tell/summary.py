@@ -378,7 +378,10 @@ def _as_good(tuned: TunedConfig, metric: Metric) -> Iterator[str]:
         name = nearly_as_good({name: found[part] for name, found in known.items()}, end)
         is_better = bool(name) and end is not None and known[name][part] > end
         by = "better than" if is_better else "at most half a point below"
-        rule = f"{by} the baseline's {metric.show(end or 0.0)}"
+        chosen = (tuned.final or {}).get("other") if tuned.no_gain is None else None
+        end_of_choice = chosen["val_accuracy"] if chosen else None
+        beside = "" if end_of_choice is None else f" (the choice has {metric.show(end_of_choice)})"
+        rule = f"{by} the baseline's {metric.show(end or 0.0)}{beside}"
     if name:
         word = option("heuristic", name.replace(" ", "-"))
         use = f"; {program()} predict {word} takes it" if name in (*HEURISTICS, *ROW_MODELS) else ""
