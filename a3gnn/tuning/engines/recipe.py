@@ -50,8 +50,8 @@ class Recipe:
 
     The shapes race by successive halving (Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", 2016). A
     trial of a later round continues the training of the one before (freeze-thaw). A budget that holds few steps leaves
-    out the first rounds, and half of the shapes with each (`RaceSize`). All train on the whole graph if the space has
-    it and it is fast enough (`trains_whole`), else with the exact first layer where the model has one.
+    out the first rounds, and half of the shapes with each (`RaceSize`). Shapes train on the whole graph if the space
+    has it and it is fast enough (`trains_whole`), else with the exact first layer where the model has one.
     """
 
     def __init__(self, seed: int) -> None:
@@ -166,10 +166,14 @@ class _Race:
         return max(curve.val_accuracy[: sum(batches <= within for batches in curve.batches)])
 
     def trained(self) -> list[TrainConfig]:
-        """Returns the configurations of the race that have a quality, and the baseline in the space, the best first."""
+        """Returns the configurations of the race that have a quality, and the baseline in the space, the best first.
+
+        Those on the whole graph are left out where it is too slow.
+        """
         reasons = (RACE, *BASELINE)
         raced = dict.fromkeys(trial.measurement.config for trial in self.history.trials if trial.reason in reasons)
-        inside = (one for one in raced if self.history.row(one) is not None)
+        is_whole = trains_whole(self.history)
+        inside = (one for one in raced if self.history.row(one) is not None and (is_whole or one.batch_size != ALL))
         known = {one: quality for one in inside if (quality := self.quality(one, RUNGS - 1)) > -math.inf}
         return sorted(known, key=lambda one: -known[one])
 
@@ -202,8 +206,7 @@ class _Race:
         changes += [{name: other} for name in CHOICES if name in own for other in space.knob(name).values]
         for change in changes:
             if not change.keys().isdisjoint(("residual", "model")):
-                residual = {"residual": own["residual"], **change}
-                change = with_model(residual, change.get("model", model))
+                change = with_model({"residual": own["residual"], **change}, change.get("model", model))
             yield self._changed(row, values, change)
         is_whole = best.batch_size == ALL
         if is_whole or trains_whole(self.history):

@@ -2,7 +2,7 @@
 
 Of 42 published winners on graphs such as in docs/benchmarks, 74 % have a norm, 64 % residual connections and 69 %
 more than two layers, in combinations: a norm alone, or depth alone, often gains nothing. So whole shapes race, and
-single values change later, around the best of them.
+single values change later, around the best of them and the baseline.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ RUNGS = 4
 #: Steps that a training of the first round takes at least, and those that a longest one needs to end near its best.
 #: On minesweeper, shapes are told apart after 40 steps; 120 epochs of the best were still rising.
 _TOLD_APART, _NEAR_BEST = 40, 120
-#: Most steps of the baseline that a step on the whole graph may take: .9 to 7.5 on seven graphs. Mini-batches are ahead
-#: by 2 points on wordnet_en, where it takes over 30, and by .2 on credit_default, with 11 (docs/design/tuning.md).
+#: Most steps of the baseline that a step on the whole graph may take: a guess between 7.5 (nell), where the whole graph
+#: does well, and 11 and over 30 (credit_default, wordnet_en), where mini-batches do better (docs/design/tuning.md).
 _WHOLE_STEPS = 8
 #: Most seconds that the race's trials take beside training and evaluation, as a share of the budget: trials get
 #: a good half of the budget, and the race trains for a third of it.
@@ -90,8 +90,7 @@ def shapes_of(task: Task, searches_model: bool = True) -> tuple[Mapping[str, Any
         raced = [(_OF_THE_OTHER[i], other) if i in _OF_THE_OTHER else one for i, one in enumerate(raced)]
     if mapped not in _OWN_MAP:
         raced[_MAPPED] = {**_PLAIN, "residual": True}, mapped
-    shapes = [(with_model(shape, model), {"model": model} if searches_model else {}) for shape, model in raced]
-    return tuple(shape | of for shape, of in shapes)
+    return tuple(with_model(shape, model) | ({"model": model} if searches_model else {}) for shape, model in raced)
 
 
 def with_model(values: Mapping[str, Any], model: str) -> dict[str, Any]:
@@ -157,7 +156,8 @@ def trains_whole(history: History) -> bool:
     if first is None or first.measurement.config.batch_size != ALL or not has_others:
         return True
     whole = first.measurement.metrics  # their drift changes with later timings
-    own = None if history.reference_trial is None else history.reference_trial.measurement.metrics
+    baseline = history.reference_trial if history.has_default_reference else None
+    own = None if baseline is None else baseline.measurement.metrics
     if whole is None or own is None:
         return whole is not None
     return whole.pace.batches_per_s * _WHOLE_STEPS >= own.pace.batches_per_s

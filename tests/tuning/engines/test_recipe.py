@@ -35,7 +35,17 @@ from a3gnn.tuning.run.plans import stopped_s, trial_plan, whole_plan
 from a3gnn.tuning.run.rounds import _race_s
 from a3gnn.tuning.study.folder import check_request, write_request
 from a3gnn.tuning.study.history import Compared, History
-from a3gnn.tuning.study.quality import RUNGS, SHAPES, START, race_of, reached_rung, recipe_search, rung_s, shapes_of
+from a3gnn.tuning.study.quality import (
+    RUNGS,
+    SHAPES,
+    START,
+    race_of,
+    reached_rung,
+    recipe_search,
+    rung_s,
+    shapes_of,
+    trains_whole,
+)
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import RACE, Proposal, SpeedTiming, Trial
 from a3gnn.units import parse_duration
@@ -303,7 +313,13 @@ def test_shapes_train_in_mini_batches_where_the_whole_graph_is_slow(
     assert size is not None
     assert size.measured == tuple(tried[:2])
     assert reached_rung(history, tried[1]) == RUNGS - 1
-    history, tried = raced(empty, formulas(slow))
+    machine = formulas(slow)
+    history, tried = raced(empty, machine)
+    for _ in range(30):
+        config = next_of_race(history, around_all=True)
+        assert config is not None
+        history = with_trial(history, Proposal(RACE, config), machine)
+        tried.append(config)
     assert [config.batch_size for config in tried].count(ALL) == 1, "no step goes back"
 
 
@@ -334,9 +350,33 @@ def test_steps_keep_fixed_knobs_and_leave_a_baseline_without_them(
     history, tried = raced(History(Study.of(request, empty.study.setting)), formulas(above), most=40)
     space = history.space
     assert all(space.decode(space.encode(config)) == config for config in tried)
+    assert "batch_size" not in fixed or {config.batch_size for config in tried} == {256}
+    assert (history.row(DEFAULT) is None) == fixed.keys().isdisjoint(("num_workers", "bias_rate"))  # idle there
     if history.row(DEFAULT) is None:
         ends = [one.task_of(history.study.setting.task) for one in tried if reached_rung(history, one) == RUNGS - 1]
         assert any((task.num_layers, task.norm, task.dropout) == (4, "batch", 0.5) for task in ends)
+
+
+def test_no_other_trial_stands_in_for_a_baseline_that_does_not_fit(
+    empty: History, formulas: Callable[..., Formulas]
+) -> None:
+    """The best one is much faster than the first, as if the whole graph were slow."""
+
+    def no_baseline(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        found = by_quality(request, metrics, before)
+        if not request.config.searched:
+            return Failure(FailureKind.OUT_OF_MEMORY, "too large", 500 * MiB, 400.0 * MiB)
+        is_fast = dict(request.config.searched).get("model") == "gcn"
+        return (
+            found
+            if isinstance(found, Failure)
+            else dataclasses.replace(found, throughput_epochs_per_s=40.0 if is_fast else 2.0)
+        )
+
+    history, tried = raced(empty, formulas(no_baseline), most=12)
+    assert trains_whole(history)
+    assert {config.batch_size for config in tried} == {ALL}
+    assert race_of(history) is not None
 
 
 def test_shapes_read_from_disk_where_only_such_a_baseline_fits(
