@@ -86,7 +86,7 @@ class Server:
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         """Asks with exactly these headers beside those that http.client adds."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=120)
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=600)
         with contextlib.closing(connection):
             connection.request(method, path, data, headers or {})
             response = connection.getresponse()
