@@ -24,6 +24,7 @@ from a3gnn.tuning.study.quality import (
     SHAPES,
     START,
     STEPS,
+    baseline_of,
     race_of,
     reached_rung,
     rung_s,
@@ -114,14 +115,10 @@ class _Race:
 
     def config(self, values: Mapping[str, Any], is_whole: bool) -> TrainConfig:
         """Returns the canonical configuration with `values` of the search, on the whole graph or in mini-batches."""
-        space, reference = self.history.space, self.history.reference_trial
-        baseline = self.history.study.baseline if reference is None else reference.measurement.config
-        systems = {
-            "batch_size": baseline.batch_size,
-            "feature_tier": baseline.feature_tier,
-            "input_aggregation": "full",
-        }
-        systems |= {"batch_size": ALL} if is_whole else {}
+        space, trial = self.history.space, baseline_of(self.history)
+        baseline = self.history.study.baseline if trial is None else trial.measurement.config
+        size = ALL if is_whole else baseline.batch_size
+        systems = {"batch_size": size, "feature_tier": baseline.feature_tier, "input_aggregation": "full"}
         known = {name: value for name, value in systems.items() if value in space.knob(name).values}
         return space.decode(space.row_of({**values, **known}))
 

@@ -15,7 +15,7 @@ from a3gnn.knobs import ALL
 from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import RACE
+from a3gnn.tuning.study.trial import RACE, Trial
 from a3gnn.units import count, short_duration
 
 #: The dropout, rate and weight decay of Kipf and Welling, "Semi-Supervised Classification with Graph Convolutional
@@ -145,6 +145,11 @@ class RaceSize(NamedTuple):
         )
 
 
+def baseline_of(history: History) -> Trial | None:
+    """Returns the baseline's trial, in RAM or from disk; None if it did not fit, whatever stands in for it."""
+    return history.reference_trial if history.has_default_reference else None
+
+
 def trains_whole(history: History) -> bool:
     """Whether shapes train on the whole graph, where the space has it.
 
@@ -156,7 +161,7 @@ def trains_whole(history: History) -> bool:
     if first is None or first.measurement.config.batch_size != ALL or not has_others:
         return True
     whole = first.measurement.metrics  # their drift changes with later timings
-    baseline = history.reference_trial if history.has_default_reference else None
+    baseline = baseline_of(history)
     own = None if baseline is None else baseline.measurement.metrics
     if whole is None or own is None:
         return whole is not None
